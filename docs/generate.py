@@ -26,7 +26,7 @@ from kraft_trio.simulation.script.header import HEADER_ITEMS
 from kraft_trio.simulation.script.steps import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
-from kraft_trio.spark.options import READ_OPTIONS, TRACE_OPTIONS, Option
+from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
 from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
@@ -169,7 +169,8 @@ def _first_sentence(docstring: str) -> str:
 
 
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
-    """Those that an earlier table explains are only named."""
+    """Those that an earlier table explains are only named; `load` sets the paths."""
+    options = [option for option in options if option not in (PATH, PATHS)]
     rows = []
     for option in (option for option in options if option not in explained):
         default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)

@@ -19,7 +19,6 @@ from kraft_trio.node_tree import NodeTree
 from tests.support.programs import REPOSITORY, check_program, run
 
 README = (REPOSITORY / "README.md").read_text()
-ARCHITECTURE = (REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 FIRST_PORT = 9093
 
@@ -56,10 +55,6 @@ def test_the_program_adds_at_each_node_and_reads_the_sum(program: Path) -> None:
 
 def test_the_program_is_typed_and_formatted(program: Path) -> None:
     check_program(program)
-
-
-def test_readme_and_architecture_show_one_picture() -> None:
-    assert picture(README) == picture(ARCHITECTURE)
 
 
 def test_the_picture_shows_what_a_node_starts() -> None:

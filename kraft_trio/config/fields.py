@@ -80,7 +80,7 @@ class ConfigFields:
     fetch_timeout_ms: int = config_key(
         "controller.quorum.fetch.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),
-        "A follower starts an election after this long without an answer from the leader.  A leader resigns after 1.5 "
+        "A follower starts an election after this long without an answer.  A leader resigns after 1.5 "
         "times this without a majority.",
         default=2000,
         unit="ms",
@@ -187,7 +187,7 @@ class ConfigFields:
     kv_advertised_listener: tuple[NamedListener, ...] = config_key(
         "kraft.kv.advertised.listener",
         values.ADVERTISED_HTTP_LISTENER,
-        "Address that clients of the key-value store learn; by default `kraft.kv.listener`.",
+        "Address that its clients learn; by default `kraft.kv.listener`.",
         default=(),
     )
     kv_keep_revisions: int = config_key(
@@ -227,13 +227,13 @@ class ConfigFields:
     max_connections: int = config_key(
         "max.connections",
         Integer(1),
-        "Maximum number of open connections (Kafka's default is no limit).",
+        "Maximum number of connections (Kafka's default is no limit).",
         default=1000,
     )
     max_connections_per_ip: int = config_key(
         "max.connections.per.ip",
         Integer(1, MAX_INT32),
-        "Maximum number of open connections from one address, except on listeners for quorum traffic.",
+        "The same from one address, except on listeners for quorum traffic.",
         default=MAX_INT32,
     )
     connections_max_idle_ms: int = config_key(
@@ -253,7 +253,7 @@ class ConfigFields:
     queued_max_request_bytes: int = config_key(
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
-        "Maximum memory for requests and answers in flight (Kafka's default is no limit).  A quarter is reserved for "
+        "Maximum memory for requests and answers (Kafka's default is no limit).  A quarter is reserved for "
         "replicas.  One connection, and so one request, may use a quarter.",
         default=64 * _MEBIBYTE,
         unit="bytes",
@@ -267,7 +267,7 @@ class ConfigFields:
     voter_gossip: bool = config_key(
         "kraft.voter.gossip.enable",
         Truth(),
-        "Whether nodes without a leader tell each other where the voters listen (KIP-642).",
+        "Whether nodes without a leader gossip where the voters listen (KIP-642).",
         default=True,
     )
     read_lease_max_clock_drift_ppm: int = config_key(

@@ -72,7 +72,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("log-start-offset", "First offset of the log; earlier records are in snapshots only."),
     _own("log-size-bytes", "Size of the log segments.", unit="bytes"),
     _own("number-of-failed-requests", "Requests that hit a bug in this process; its log has the tracebacks."),
-    _own("number-of-log-trims", "How often this process has trimmed its log."),
+    _own("number-of-log-trims", "Trims of the log by this process."),
     _own("number-of-snapshots", "Snapshots on disk."),
     Metric(
         "latest-snapshot-generated-bytes",
@@ -95,7 +95,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _raft(
         "uncommitted-voter-change",
-        "1 while the log's newest voter set is known to be uncommitted; otherwise 0.",
+        "1 while the log's newest voter set is known to be uncommitted.",
     ),
     _raft(
         "number-unknown-voter-connections",
