@@ -9,7 +9,8 @@ import pytest
 
 from kraft_trio.spark.schemas import TRACE, arrow_schema
 
-from .histories import MUTATIONS, clean, rows_of
+from .histories import clean, rows_of
+from .mutations import MUTATIONS
 from .node_histories import BROKEN, SOUND
 
 if TYPE_CHECKING:
