@@ -15,7 +15,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation.clients.administrator import Administrator
 from kraft_trio.simulation.clients.workload import Workload
-from kraft_trio.simulation.deterministic import run_deterministically
+from kraft_trio.simulation.deterministic import run_deterministically, sleep
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.observing import captured_logs
 from kraft_trio.simulation.setup import Setup
@@ -85,8 +85,8 @@ class Cluster(World):
     async def wait_until(self, condition: Callable[[], bool], *, within_s: float = 60.0) -> None:
         """Wait for the condition to hold.  Raises TooSlowError after `within_s`."""
         with trio.fail_after(within_s):
-            while not condition():  # noqa: ASYNC110  no event tells of a condition over several nodes
-                await trio.sleep(LOOK_EVERY_S)
+            while not condition():
+                await sleep(LOOK_EVERY_S)
 
     async def wait_for_leader(self, *, other_than: Node | None = None, within_s: float = 60.0) -> Node:
         """Wait for a leader, other than the given process, that has committed in its epoch.

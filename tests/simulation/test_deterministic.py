@@ -10,7 +10,14 @@ import trio
 import trio.testing
 
 from kraft_trio.simulation import deterministic
-from kraft_trio.simulation.deterministic import SUPPORTED_TRIO, Timer, process, run_deterministically, run_queue
+from kraft_trio.simulation.deterministic import (
+    SUPPORTED_TRIO,
+    Timer,
+    process,
+    run_deterministically,
+    run_queue,
+    sleep,
+)
 
 
 def steps_of(seed: int) -> list[tuple[int, float]]:
@@ -207,6 +214,24 @@ def test_a_timer_has_one_waiter() -> None:
         assert trio.current_time() == 5
 
     run_deterministically(main, seed=0)
+
+
+@pytest.mark.parametrize(("shielded", "slept"), [(False, 1), (True, 5)])
+def test_a_shielded_sleep_is_not_cancelled(shielded: bool, slept: float) -> None:
+    async def main() -> list[float]:
+        ended: list[float] = []
+        await sleep(0)
+        with trio.move_on_after(1):
+            try:
+                await sleep(5, shielded=shielded)
+            finally:
+                ended.append(trio.current_time())
+            await trio.lowlevel.checkpoint_if_cancelled()
+            raise AssertionError("the cancellation is kept")
+        await sleep(2)
+        return [*ended, trio.current_time()]
+
+    assert run_deterministically(main, seed=0) == [slept, slept + 2]
 
 
 def test_time_stands_still_while_a_task_waits_for_the_others_to_block() -> None:

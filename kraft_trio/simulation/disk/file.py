@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import trio
-
+from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.disk.inode import Inode
 from kraft_trio.storage.disk import Buffer
 
@@ -115,8 +114,7 @@ class SimulatedFile:
     async def sync(self) -> None:
         changes = self._inode.changes_made
         self._check_usable()
-        with trio.CancelScope(shield=True):
-            await trio.sleep(self._disk.sync_latency())
+        await sleep(self._disk.sync_latency(), shielded=True)
         self._check_not_crashed()
         self._settle(changes)
 

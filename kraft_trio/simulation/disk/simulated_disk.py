@@ -14,6 +14,7 @@ from collections.abc import Callable
 import trio
 
 from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.disk.failing_calls import CallPredicate, DiskFaults, Hook
 from kraft_trio.simulation.disk.file import SimulatedFile, SimulatedLock
 from kraft_trio.simulation.disk.inode import Inode, Loss
@@ -272,8 +273,7 @@ class SimulatedDisk:
 
     async def move(self, old_path: str, new_path: str) -> None:
         crashes = self.crashes
-        with trio.CancelScope(shield=True):
-            await trio.sleep(self.sync_latency())
+        await sleep(self.sync_latency(), shielded=True)
         if crashes != self.crashes:
             raise OSError(errno.EBADF, "the disk crashed while the file was being moved", new_path)
         self.rename(old_path, new_path)
@@ -306,8 +306,7 @@ class SimulatedDisk:
 
     async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         crashes = self.crashes
-        with trio.CancelScope(shield=True):
-            await trio.sleep(self.sync_latency())
+        await sleep(self.sync_latency(), shielded=True)
         if crashes != self.crashes:
             raise OSError(errno.EBADF, "the disk crashed while the file was being replaced", path)
         self.replace_now(path, data, mode=mode)

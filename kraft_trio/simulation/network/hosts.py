@@ -17,7 +17,7 @@ import trio
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.deterministic import Timer
+from kraft_trio.simulation.deterministic import Timer, sleep
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link import SYN_RETRANSMISSION_S, Link
 from kraft_trio.simulation.network.link_faults import Cut, LinkSettings
@@ -240,7 +240,7 @@ class HostNetwork:
         self._refuse_if_cut(there, back)
         if there.lost_handshake():
             return None
-        await trio.sleep(there.latency_s())
+        await sleep(there.latency_s())
         self._refuse_if_cut(there, back)
         if not there.passes_handshakes() or not self.network.is_up(there.target):
             return None
@@ -250,12 +250,12 @@ class HostNetwork:
         if back.lost_handshake():
             return None
         if listener is None:
-            await trio.sleep(back.latency_s())
+            await sleep(back.latency_s())
             raise _failed(errno.ECONNREFUSED)
         connection = self.network.connect(self.host, listener)
         listener.offer(connection, trio.current_time())
         try:
-            await trio.sleep(back.latency_s())
+            await sleep(back.latency_s())
         except BaseException:
             with trio.CancelScope(shield=True):
                 await connection.opener_end.aclose()

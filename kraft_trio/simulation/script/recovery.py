@@ -22,6 +22,7 @@ from kraft_trio.protocol.roles import Resigned, Role
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
+from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.facts.history import ADD_VOTER, EXECUTE, Outcome
 from kraft_trio.simulation.facts.voter_sets import is_member
 from kraft_trio.simulation.script.steps import NotAsExpected, Step
@@ -73,7 +74,7 @@ async def demand_commit(cluster: Cluster, within_s: float) -> None:
             facts = (asked, f"{within_s:.1f} s later: {running}")
             cluster.violate(COMMITS, facts, sorted(cluster.machines))
             await trio.sleep_forever()
-        await trio.sleep(LOOK_EVERY_S)
+        await sleep(LOOK_EVERY_S)
 
 
 class _Recovery:
@@ -205,7 +206,7 @@ class _Recovery:
         while True:
             leader = await self._lead_and_commit(majority)
             while not self._all_follow(majority, leader):
-                await trio.sleep(LOOK_EVERY_S)
+                await sleep(LOOK_EVERY_S)
                 if self._cluster.leader() is not leader:
                     break
             else:
@@ -221,12 +222,12 @@ class _Recovery:
         while True:
             leader = cluster.leader()
             if leader is None or leader.key.id not in majority:
-                await trio.sleep(LOOK_EVERY_S)
+                await sleep(LOOK_EVERY_S)
                 continue
             try:
                 await self._append(leader)
             except KraftError:
-                await trio.sleep(LOOK_EVERY_S)
+                await sleep(LOOK_EVERY_S)
                 continue
             if cluster.leader() is leader:
                 return leader

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import trio
 
+from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.script.parts import DRIFT, DURATION, NODE, choice
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
 
@@ -49,7 +50,7 @@ class Settle(Step):
         while cluster.now_s - since_s < quiet_s:
             if cluster.now_s > ends_at_s:
                 raise NotAsExpected(f"settle: expected no change any more within {SETTLED_WITHIN_S:g} s")
-            await trio.sleep(LOOK_EVERY_S)
+            await sleep(LOOK_EVERY_S)
             if (now := _facts(cluster)) != before:
                 before, since_s = now, cluster.now_s
 
