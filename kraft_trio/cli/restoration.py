@@ -23,7 +23,7 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.directory import LOCK, partition_path
+from kraft_trio.storage.directory import LOCK, lock_new_directory, partition_path
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import is_disk_full
 from kraft_trio.storage.log import Log
@@ -114,11 +114,7 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
     Raises StorageError if the directory is no longer empty, StorageFailure if it cannot be written.
     """
     directory = config.metadata_log_dir
-    try:
-        disk.make_directory(directory)
-        lock = disk.lock(join(directory, LOCK))
-    except OSError as error:
-        raise StorageError(f"{directory}: cannot be restored to: {error.strerror or error}") from error
+    lock = lock_new_directory(disk, directory, "restored to")
     try:
         _check_directory(disk, config)
         partition = partition_path(directory, config.topic_name)

@@ -78,6 +78,15 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     return decode_meta_properties(path, data)
 
 
+def lock_new_directory(disk: Disk, directory: str, to_be: str) -> DirectoryLock:
+    """Make a node's directory unless it exists, and lock it.  Raises StorageError, which says what it cannot be."""
+    try:
+        disk.make_directory(directory)
+        return disk.lock(join(directory, LOCK))
+    except OSError as error:
+        raise StorageError(f"{directory}: cannot be {to_be}: {error.strerror or error}") from error
+
+
 def format_directory(
     disk: Disk,
     directory: str,
@@ -95,11 +104,7 @@ def format_directory(
     meta.properties comes last: without it the directory does not count as formatted.  Raises StorageError if it is
     formatted already or in use, which changes nothing, or if it cannot be written.
     """
-    try:
-        disk.make_directory(directory)
-        lock = disk.lock(join(directory, LOCK))
-    except OSError as error:
-        raise StorageError(f"{directory}: cannot be formatted: {error.strerror or error}") from error
+    lock = lock_new_directory(disk, directory, "formatted")
     try:
         formatted = read_meta_properties(disk, directory)
         if formatted is not None:

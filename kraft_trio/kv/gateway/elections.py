@@ -91,18 +91,11 @@ class Elections:
         """Wait for the leadership.  A client that stops waiting gives up its place."""
         turns = Turns(self._service, request.name)
         with as_unknown():
-            own, is_new = await turns.join(request.lease, request.value)
-            leader = LeaderKey(request.name, own.key, own.create_revision, own.lease)
-            try:
+            async with turns.joined(request.lease, request.value) as own:
+                leader = LeaderKey(request.name, own.key, own.create_revision, own.lease)
                 if own.value != request.value:
                     await self.proclaim(ProclaimRequest(leader, request.value))
                 await turns.wait_for_turn(own)
-                await self._service.barrier()
-                await turns.wait_for_turn(own)
-            except BaseException:
-                if is_new:
-                    await turns.leave(own.key)
-                raise
         return CampaignResponse(self._service.header(), leader)
 
     async def proclaim(self, request: ProclaimRequest, _: UUID | None = None) -> ProclaimResponse:

@@ -104,6 +104,16 @@ async def _streaming(stream: ResponseStream[Any]) -> AsyncIterator[None]:
         await stream.fail(_only_kv_error(group))
 
 
+@asynccontextmanager
+async def _streaming_until_left(exchange: Exchange) -> AsyncIterator[tuple[ResponseStream[Any], trio.Nursery]]:
+    """A stream, and the nursery of its tasks, until the block is done and the client has left."""
+    stream: ResponseStream[Any] = ResponseStream(exchange)
+    async with _streaming(stream), trio.open_nursery() as nursery:
+        yield stream, nursery
+        await exchange.wait_for_disconnect()
+        nursery.cancel_scope.cancel()
+
+
 @attrs.frozen
 class KeepAliveEndpoint:
     """Answers each message with one."""
@@ -125,14 +135,11 @@ class WatchEndpoint:
     service: KvService
 
     async def __call__(self, exchange: Exchange) -> None:
-        stream: ResponseStream[Any] = ResponseStream(exchange)
-        async with _streaming(stream), trio.open_nursery() as nursery:
+        async with _streaming_until_left(exchange) as (stream, nursery):
             watches = WatchStream(self.service, nursery, stream.send)
             async with aclosing(messages_of(WatchRequest, exchange)) as messages:
                 async for message in messages:
                     await watches.handle(message)
-            await exchange.wait_for_disconnect()
-            nursery.cancel_scope.cancel()
 
 
 @attrs.frozen
@@ -142,9 +149,6 @@ class ObserveEndpoint:
     elections: Elections
 
     async def __call__(self, exchange: Exchange) -> None:
-        stream: ResponseStream[Any] = ResponseStream(exchange)
-        async with _streaming(stream), trio.open_nursery() as nursery:
+        async with _streaming_until_left(exchange) as (stream, nursery):
             request = parse(LeaderRequest, await body_of(exchange))
             nursery.start_soon(self.elections.observe, request, stream.send)
-            await exchange.wait_for_disconnect()
-            nursery.cancel_scope.cancel()

@@ -51,15 +51,8 @@ class Locks:
         """Wait for the lock.  A client that stops waiting gives up its place."""
         turns = Turns(self._service, request.name)
         with as_unknown():
-            own, is_new = await turns.join(request.lease)
-            try:
+            async with turns.joined(request.lease) as own:
                 await turns.wait_for_turn(own)
-                await self._service.barrier()
-                await turns.wait_for_turn(own)
-            except BaseException:
-                if is_new:
-                    await turns.leave(own.key)
-                raise
         return LockResponse(self._service.header(), own.key)
 
     async def unlock(self, request: UnlockRequest, _: UUID | None = None) -> UnlockResponse:

@@ -5,6 +5,9 @@ Each contender's key hangs on a lease, so a contender that dies loses its place.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import trio
 
 from kraft_trio.kv.errors import LEASE_NOT_FOUND, Code, KvError
@@ -34,11 +37,19 @@ class Turns:
         self.interval = Interval.of(self._prefix, prefix_end(self._prefix))
         """All their keys."""
 
-    async def join(self, lease: int, value: bytes = b"") -> tuple[KeyValue, bool]:
-        """Add a key with that lease, or find the key that it has already; return the key, and whether it is new.
+    @asynccontextmanager
+    async def joined(self, lease: int, value: bytes = b"") -> AsyncIterator[KeyValue]:
+        """Add a key with that lease, or find the key that it has already.  If the block fails, give up a new place."""
+        own, is_new = await self._join(lease, value)
+        try:
+            yield own
+        except BaseException:
+            if is_new:
+                await self._leave(own.key)
+            raise
 
-        Without a lease, it gets one of its own, which nobody renews.
-        """
+    async def _join(self, lease: int, value: bytes) -> tuple[KeyValue, bool]:
+        """Return the key, and whether it is new.  Without a lease, it gets one of its own, which nobody renews."""
         if not lease:
             lease = (await self._service.lease_grant(LeaseGrantRequest(_OWN_LEASE_TTL_S))).id
         key = self._prefix + (b"%x" % (lease & 2**64 - 1))
@@ -51,7 +62,12 @@ class Turns:
         return found.kvs[0], response.succeeded
 
     async def wait_for_turn(self, own: KeyValue) -> None:
-        """Wait until all who came before are gone.  Raises KvError if the own key is gone."""
+        """Wait until all who came before are gone, and this node knows it.  Raises KvError if the own key is gone."""
+        await self._wait_by_own_state(own)
+        await self._service.barrier()
+        await self._wait_by_own_state(own)
+
+    async def _wait_by_own_state(self, own: KeyValue) -> None:
         while True:
             store = self._service.machine.store
             present = store.get(own.key)
@@ -62,7 +78,7 @@ class Turns:
                 return
             await self._service.changes.wait(self.interval)
 
-    async def leave(self, key: bytes) -> None:
+    async def _leave(self, key: bytes) -> None:
         """Give up the place, also when the caller is cancelled."""
         with trio.CancelScope(shield=True), trio.move_on_after(1):
             try:

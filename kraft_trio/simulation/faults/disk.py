@@ -90,9 +90,7 @@ def blank_disk(timeline: Timeline, at_us: int) -> None:
     if timeline.header.kraft_version == 0:
         return
     span_us = timeline.span_us(10 * MILLISECOND_US, 15 * SECOND_US)
-    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
-        timeline.add(at_us, BlankDisk(node))
-        timeline.add(at_us + span_us, Start((node,)))
+    insert_blank_disk(timeline, at_us, span_us)
 
 
 @fault("disk")
@@ -106,6 +104,15 @@ def rot(timeline: Timeline, at_us: int) -> None:
         if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
             timeline.add(at_us + span_us, BlankDisk(node))
             timeline.add(at_us + span_us, Start((node,)))
+
+
+def insert_blank_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:
+    """A machine comes back with a blank disk; its node, or None if no disk can be spared."""
+    node = spoil_disk(timeline, at_us, span_us)
+    if node is not None:
+        timeline.add(at_us, BlankDisk(node))
+        timeline.add(at_us + span_us, Start((node,)))
+    return node
 
 
 def spoil_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:

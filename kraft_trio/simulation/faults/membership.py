@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kraft_trio.simulation.faults.disk import spoil_disk
+from kraft_trio.simulation.faults.disk import insert_blank_disk
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.faults.process import strike_for_a_while
 from kraft_trio.simulation.script.steps import Step
@@ -142,9 +142,7 @@ def replace_disk(timeline: Timeline, at_us: int) -> None:
     if timeline.header.kraft_version == 0:
         return
     span_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
-    if (node := spoil_disk(timeline, at_us, span_us)) is not None:
-        timeline.add(at_us, BlankDisk(node))
-        timeline.add(at_us + span_us, Start((node,)))
+    if (node := insert_blank_disk(timeline, at_us, span_us)) is not None:
         _one_after_the_other(timeline, at_us + span_us, (_remove(timeline, node), _add(timeline, node)))
 
 
