@@ -8,7 +8,7 @@ import trio
 
 from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError
 from kraft_trio.logs import get_logger
-from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
+from kraft_trio.protocol.snapshot_ids import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.log import Log

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kraft_trio.cli.counted import counted
-from kraft_trio.cli.output import echo, echo_line
+from kraft_trio.cli.output import counted, echo, echo_line
 from kraft_trio.cli.quorum_layout import table
 
 if TYPE_CHECKING:

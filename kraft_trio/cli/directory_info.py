@@ -7,7 +7,7 @@ from contextlib import closing
 
 import attrs
 
-from kraft_trio.cli.counted import counted
+from kraft_trio.cli.output import counted
 from kraft_trio.cli.progress import Bar, progress
 from kraft_trio.cli.recovery import past_recoveries
 from kraft_trio.config import NodeConfig

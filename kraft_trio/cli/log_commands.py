@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from kraft_trio.cli.counted import counted
-from kraft_trio.cli.output import echo_line
+from kraft_trio.cli.output import counted, echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch

@@ -30,3 +30,10 @@ def field(text: str) -> str:
 def one_message(text: str) -> str:
     """Escape an error message that may quote others, with its line breaks replaced by spaces."""
     return field(" ".join(cut(text, limit=2 * MAX_FIELD).splitlines()))
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun: 1 batch, 2 batches."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"

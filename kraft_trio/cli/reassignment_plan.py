@@ -8,8 +8,7 @@ import attrs
 
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.cli.voter_plan import PlannedVoter, majority_text, misfit_of, static_voters
-from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
-from kraft_trio.client.replica_health import health_of
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.protocol.reassignment import UNKNOWN, Add, Done, HandOver, Remove, Wait, next_step
 from kraft_trio.protocol.reassignment_target import resolve_target
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth

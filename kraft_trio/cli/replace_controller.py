@@ -23,8 +23,7 @@ from kraft_trio.cli.reassignment_plan import names_of
 from kraft_trio.cli.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
 from kraft_trio.cli.whole_number import WholeNumber
-from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
-from kraft_trio.client.replica_health import health_of
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError

@@ -9,8 +9,7 @@ from typing import Final
 
 import click
 
-from kraft_trio.cli.counted import counted
-from kraft_trio.cli.output import echo_line
+from kraft_trio.cli.output import counted, echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
 from kraft_trio.cli.snapshot_restore import restore_command

@@ -11,9 +11,8 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
-from kraft_trio.cli.counted import counted
 from kraft_trio.cli.format_plan import check_cluster_id
-from kraft_trio.cli.output import echo
+from kraft_trio.cli.output import counted, echo
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.restoration import Restoration, plan_restoration, restore
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch

@@ -8,8 +8,7 @@ from contextlib import closing
 import click
 import trio
 
-from kraft_trio.cli.counted import counted
-from kraft_trio.cli.output import echo
+from kraft_trio.cli.output import counted, echo
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.quorum_options import node_options
 from kraft_trio.cli.snapshot_origin import origin_path, write_origin

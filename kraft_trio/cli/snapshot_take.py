@@ -8,9 +8,8 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import read_config
-from kraft_trio.cli.counted import counted
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
-from kraft_trio.cli.output import echo
+from kraft_trio.cli.output import counted, echo
 from kraft_trio.cli.quorum_options import described, node_options
 from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.admin import AdminClient

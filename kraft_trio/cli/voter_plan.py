@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from kraft_trio.cli.quorum_layout import labelled
-from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
-from kraft_trio.client.replica_health import health_of
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter

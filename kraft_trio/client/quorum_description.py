@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 
 UNKNOWN = -1
@@ -157,3 +158,21 @@ class FeatureMetadata:
 
     features: tuple[FeatureLevels, ...]
     epoch: int | None
+
+
+def health_of(quorum: QuorumDescription, state: ReplicaState, fetch_timeout_ms: int) -> ReplicaHealth:
+    """How well the replica with that state keeps up with the leader, judged by the timestamps of KIP-836."""
+    if state is quorum.leader:
+        return ReplicaHealth(Health.UP)
+    if state.last_fetch_timestamp_ms == UNKNOWN:
+        return ReplicaHealth(Health.OFFLINE, f"has not fetched in epoch {quorum.leader_epoch}")
+    silent_ms = quorum.now_ms - state.last_fetch_timestamp_ms
+    if silent_ms > fetch_timeout_ms:
+        return ReplicaHealth(Health.OFFLINE, f"has not fetched for {silent_ms / 1000:.1f} s")
+    behind = f"is {quorum.lag(state)} offsets behind"
+    if state.last_caught_up_timestamp_ms == UNKNOWN:
+        return ReplicaHealth(Health.LAGGING, f"{behind}, and was never caught up in epoch {quorum.leader_epoch}")
+    behind_ms = quorum.now_ms - state.last_caught_up_timestamp_ms
+    if behind_ms > fetch_timeout_ms:
+        return ReplicaHealth(Health.LAGGING, f"{behind}, and was last caught up {behind_ms / 1000:.1f} s ago")
+    return ReplicaHealth(Health.UP)

@@ -1,4 +1,4 @@
-"""Checks where a replica may take a snapshot, and which pieces of one a leader serves (KIP-630).
+"""Checks where a replica may take a snapshot, which pieces a leader serves, and what replaces a log (KIP-630).
 
 A snapshot's id is its end offset (exclusive) and the epoch of the last record before that.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 
+from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.types import OffsetAndEpoch
 
@@ -61,3 +62,20 @@ def check_piece(position: int, size_in_bytes: int | None) -> PieceRefusal | None
 def piece_size(position: int, size_in_bytes: int, asked_bytes: int, max_bytes: int) -> int:
     """How many bytes to serve from a position that `check_piece` accepts: at least one, so that clients advance."""
     return min(size_in_bytes - position, max(1, min(asked_bytes, max_bytes)))
+
+
+def check_offered_snapshot(snapshot_id: OffsetAndEpoch, *, epoch: int, high_watermark: int | None) -> None:
+    """Check that a snapshot may replace the log; `epoch` is that of the leader that named it.
+
+    Raises ProtocolError if the snapshot ends at or below the high watermark (exclusive).  The log already has
+    everything in it, and would lose what follows (invariant HighWatermarkNeverFalls).  Also raises ProtocolError for an
+    id that no snapshot of that epoch can have, such as that of the bootstrap snapshot, 0-0.
+    """
+    if snapshot_id.offset < 1 or not 0 <= snapshot_id.epoch <= epoch:
+        raise ProtocolError(
+            f"snapshot {snapshot_id}, named in epoch {epoch}: expected an offset above 0, and an epoch up to that"
+        )
+    if high_watermark is not None and snapshot_id.offset <= high_watermark:
+        raise ProtocolError(
+            f"snapshot {snapshot_id}: the high watermark is {high_watermark}, expected one that ends above that"
+        )

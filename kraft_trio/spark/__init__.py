@@ -20,10 +20,11 @@ def register(spark: SparkSession) -> None:
     This is unnecessary if the package is installed: Spark finds the modules `pyspark_kraft` and `pyspark_kraft_trace`
     by their names.
     """
-    from kraft_trio.spark.sources import SOURCES
+    from kraft_trio.spark.source import KraftDataSource
+    from kraft_trio.spark.trace_source import TraceDataSource
 
-    for source in SOURCES:
-        spark.dataSource.register(source)
+    spark.dataSource.register(KraftDataSource)
+    spark.dataSource.register(TraceDataSource)
 
 
 def session(

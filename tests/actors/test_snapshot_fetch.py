@@ -11,7 +11,7 @@ import trio
 from kraft_trio.actors.pieces_ahead import PIECES_AHEAD
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.roles import Leader
-from kraft_trio.protocol.snapshot_offers import check_offered_snapshot
+from kraft_trio.protocol.snapshot_ids import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.network.link_faults import FrameFate, frames_of

@@ -9,8 +9,7 @@ import attrs
 
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.service import KvService
-from kraft_trio.kv.gateway.turns import Turns
-from kraft_trio.kv.gateway.unknown_errors import as_unknown
+from kraft_trio.kv.gateway.turns import Turns, as_unknown
 from kraft_trio.kv.requests import (
     Compare,
     CompareTarget,

@@ -7,8 +7,7 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.kv.gateway.service import KvService
-from kraft_trio.kv.gateway.turns import Turns
-from kraft_trio.kv.gateway.unknown_errors import as_unknown
+from kraft_trio.kv.gateway.turns import Turns, as_unknown
 from kraft_trio.kv.requests import DeleteRangeRequest
 from kraft_trio.kv.responses import ResponseHeader
 

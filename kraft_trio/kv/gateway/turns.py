@@ -5,8 +5,8 @@ Each contender's key hangs on a lease, so a contender that dies loses its place.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
@@ -90,3 +90,14 @@ class Turns:
         """Who has the turn, as this node's state says."""
         contenders = self._service.machine.store.present(self.interval)
         return min(contenders, key=lambda kv: kv.create_revision, default=None)
+
+
+@contextmanager
+def as_unknown() -> Iterator[None]:
+    """Raise KvErrors of the block with the code Unknown, as etcd does here, except those of an unavailable quorum."""
+    try:
+        yield
+    except KvError as error:
+        if error.code is Code.UNAVAILABLE:
+            raise
+        raise KvError(Code.UNKNOWN, error.message) from None
