@@ -78,6 +78,7 @@ def test_the_lines_for_kafka_python_work(quickstart: str) -> None:
 
 
 @pytest.mark.acceptance
+@pytest.mark.rotating(3)
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_the_lines_for_kcat_work(quickstart: str) -> None:
     output = run(["bash", "-ec", block_that_begins_with("printf")], B=quickstart)

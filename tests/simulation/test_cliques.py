@@ -27,7 +27,7 @@ ONCE_STUCK = (45, 74, 84, 137, 232)
 
 
 def test_cliques_go_on_committing() -> None:
-    seeds = [*sizes.part(range(15), 5), *ONCE_STUCK]
+    seeds = [*sizes.part(range(15), 5), *sizes.part(ONCE_STUCK, 2)]
     summary = run_campaign(seeds, functools.partial(run_seed, options=CLIQUES), jobs=1)
     assert not [f"{SeedRuns(CLIQUES).replay(o.seed)}: {o.failure}" for o in summary.violations]
     assert summary.seeds == len(seeds)

@@ -23,7 +23,10 @@ BANK = PlanOptions(duration_us=5_000_000, state_machine="examples.bank:Bank", se
 
 
 def failure_of(options: PlanOptions, seeds: range = range(6)) -> Failure:
-    """The first failure that one of the seeds finds."""
+    """The first failure that one of the seeds finds.
+
+    A test begins with a seed that finds its mistake soon; the others follow in case that a change makes it miss.
+    """
     for seed in seeds:
         failure = run_seed(seed, options).failure
         if failure is not None:
@@ -40,7 +43,7 @@ def test_the_bank_withstands_random_faults(seed: int) -> None:
 
 
 def test_queries_behind_barriers_are_checked() -> None:
-    assert run_seed(1, attrs.evolve(BANK, duration_us=20_000_000)).counts["answered queries"] > 0
+    assert run_seed(4, BANK).counts["answered queries"] > 0
 
 
 @pytest.mark.parametrize(
@@ -59,8 +62,8 @@ def test_a_broken_machine_is_found(bank: str, title: str, words: str) -> None:
 
 
 def test_a_stale_answer_is_found() -> None:
-    options = attrs.evolve(BANK, state_machine=f"{BROKEN}ForgetfulBank", duration_us=20_000_000)
-    failure = failure_of(options)
+    options = attrs.evolve(BANK, state_machine=f"{BROKEN}ForgetfulBank", duration_us=10_000_000)
+    failure = failure_of(options, range(3, 9))
     assert failure.title == agreement.AS_THE_MODEL
     assert "the commands up to there, applied again, give" in failure.facts[1]
 

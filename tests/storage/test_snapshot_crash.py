@@ -7,7 +7,7 @@ be gone on with (scenario S9).
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import attrs
@@ -35,11 +35,16 @@ from tests.storage.support import (
     voters_batch,
     write_snapshot,
 )
+from tests.support import sizes
 
 EVERYTHING = RetentionLimits(0, None)
 OLD_VOTERS, NEW_VOTERS, SNAPSHOT_VOTERS = (
     VoterSet([Voter(ReplicaKey(id)) for id in ids]) for ids in ((1, 2), (1, 2, 3), (4, 5))
 )
+
+
+LOSSES: Sequence[Loss] = sizes.part(["all", "some", "reordered"], 3)
+"""What a crash takes of what was not synced.  Every run crashes at every change."""
 
 
 def reopened(disk: SimulatedDisk) -> Log:
@@ -152,7 +157,7 @@ async def trim_twice_and_close(life: Life) -> None:
     await life.log.close()
 
 
-@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize("lose", LOSSES)
 @pytest.mark.parametrize("what", [snapshot, trim, trim_twice_and_close], ids=lambda what: what.__name__)
 async def test_a_crash_while_snapshotting_or_trimming_loses_nothing(
     what: Callable[[Life], Awaitable[None]], lose: Loss
@@ -207,7 +212,7 @@ async def gone_on_with(log: Log, where: str) -> None:
     assert not [name for name in disk.peek_names(DIRECTORY) if name.endswith((".deleted", ".tmp")) or ".part" in name]
 
 
-@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize("lose", LOSSES)
 @pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(40, 4), OffsetAndEpoch(40, 3), OffsetAndEpoch(13, 4)], ids=str)
 async def test_a_crash_while_a_snapshot_replaces_the_log_leaves_one(snapshot_id: OffsetAndEpoch, lose: Loss) -> None:
     """13@4 is in the place of records that were never committed: those from 12 on."""
@@ -262,7 +267,7 @@ def follow(log: Log, value: bytes, epoch: int) -> None:
     log.append_as_follower(bytes(data))
 
 
-@pytest.mark.parametrize("lose", ["all", "some", "reordered"])
+@pytest.mark.parametrize("lose", LOSSES)
 @pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "closed"])
 async def test_a_second_crash_while_the_first_is_recovered_from(is_closed: bool, lose: Loss) -> None:
     """The snapshot is there, the log is not truncated: opening goes on with it, and crashes too, at every call."""

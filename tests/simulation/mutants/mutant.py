@@ -62,7 +62,7 @@ class Mutant:
     """The invariants that may notice first.  0 means that progress stopped or a node ended by itself."""
     run: Run
     seeds: int
-    """With so many seeds, from 0 on, at least one run must give it away."""
+    """At least one run of this many seeds, from 0 on, must give it away."""
     changes: Callable[[], Iterable[Change]]
 
     @contextmanager
@@ -73,10 +73,13 @@ class Mutant:
                 stack.enter_context(mock.patch.object(owner, name, instead))
             yield
 
-    def hunt(self, *, only: int | None = None) -> Found | None:
-        """Run seed after seed until an invariant is violated; `only` leaves all other invariants out."""
+    def hunt(self, *, only: int | None = None, first: int = 0) -> Found | None:
+        """Run seed after seed, beginning with `first`, until an invariant is violated.
+
+        `only` leaves all other invariants out.
+        """
         began_s = time.process_time()
-        for seed in range(self.seeds):
+        for seed in sorted(range(self.seeds), key=lambda seed: seed != first):
             with self.switched_on():
                 violation = violation_of(self.run, seed, only=only)
             if violation is not None:

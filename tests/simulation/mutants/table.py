@@ -14,8 +14,14 @@ TITLES = ("rule", "mutant", "run", "invariant", "seed", "virtual s", "CPU s")
 
 def table_names(text: str) -> list[str]:
     """The mutants in the table, in its order."""
+    return list(table_seeds(text))
+
+
+def table_seeds(text: str) -> dict[str, int]:
+    """The first seed that finds each mutant, in the order of the table."""
     rows = [line for line in text[text.index(BEGIN) : text.index(END)].splitlines() if line.startswith("| ")]
-    return [row.split(" | ")[1] for row in rows[1:]]
+    cells = [row.split(" | ") for row in rows[1:]]
+    return {row[TITLES.index("mutant")]: int(row[TITLES.index("seed")]) for row in cells}
 
 
 def table(found: dict[str, Found]) -> str:
