@@ -187,7 +187,7 @@ class ConfigFields:
     kv_advertised_listener: tuple[NamedListener, ...] = config_key(
         "kraft.kv.advertised.listener",
         values.ADVERTISED_HTTP_LISTENER,
-        "Address that its clients learn; by default `kraft.kv.listener`.",
+        "Address that the store's clients learn; by default `kraft.kv.listener`.",
         default=(),
     )
     kv_keep_revisions: int = config_key(
@@ -233,7 +233,7 @@ class ConfigFields:
     max_connections_per_ip: int = config_key(
         "max.connections.per.ip",
         Integer(1, MAX_INT32),
-        "The same from one address, except on listeners for quorum traffic.",
+        "Maximum number of connections from one address, except on listeners for quorum traffic.",
         default=MAX_INT32,
     )
     connections_max_idle_ms: int = config_key(
