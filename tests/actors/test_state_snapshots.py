@@ -176,7 +176,7 @@ def test_the_node_goes_on_committing_while_one_is_written() -> None:
         before = leader.high_watermark
         machine = cluster.machines[leader.key.id]
         # What is appended commits without this replica, which syncs too slowly.
-        machine.disk.sync_latency = lambda: 1.0
+        machine.disk.sync_latency = lambda: 0.25
         taken: list[OffsetAndEpoch | None] = []
 
         async def take() -> None:

@@ -102,6 +102,7 @@ class TestViolations:
         assert "seed 3: invariant 11" in out
         assert "seed 4: invariant 11" in out
 
+    @pytest.mark.rotating(2)
     def test_shrunk_to_a_script_that_fails(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         assert run(["simulate", "--seeds", "3:5", "--jobs", "1", *QUICK, "--shrink"]) == 1
         captured = capsys.readouterr()

