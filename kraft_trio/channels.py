@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
 T = TypeVar("T")
+M_contra = TypeVar("M_contra", contravariant=True)
 
 
 class Reply(Generic[T]):
@@ -81,7 +82,17 @@ class Reply(Generic[T]):
         return self._value
 
 
-async def deliver(mailbox: trio.MemorySendChannel[T] | None, message: T) -> bool:
+class Mailbox(Protocol[M_contra]):
+    """The senders' side of a mailbox: a memory channel or a ServedMailbox."""
+
+    def send_nowait(self, value: M_contra, /) -> None:
+        """Raises trio.WouldBlock if there is no room, trio.BrokenResourceError if the mailbox is closed."""
+
+    async def send(self, value: M_contra, /) -> None:
+        """Wait while there is no room.  Raises trio.BrokenResourceError if the mailbox is closed."""
+
+
+async def deliver(mailbox: Mailbox[T] | None, message: T) -> bool:
     """Put a message into the mailbox of one of the leader's actors.  False if this node does not lead.
 
     Waits while the mailbox is full.

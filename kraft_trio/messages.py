@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 import trio
 
-from kraft_trio.channels import Reply
+from kraft_trio.channels import Mailbox, Reply
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.roles import Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
@@ -319,7 +319,7 @@ class QuorumView:
     role: Role
     leader_id: int | None
     leader_endpoints: Endpoints
-    leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None
+    leader_mailbox: Mailbox[LeaderMessage] | None
     """The mailbox of this node's LeaderReplication, while the node leads."""
     voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None
     """The mailbox of this node's VoterChangeCoordinator, while the node leads."""

@@ -11,7 +11,7 @@ import trio
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
-from kraft_trio.channels import Reply, deliver, drain
+from kraft_trio.channels import Mailbox, Reply, deliver, drain
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import (
     KraftError,
@@ -187,7 +187,7 @@ class _Leaders:
 class _OwnLeader:
     """This node's LeaderReplication."""
 
-    mailbox: trio.MemorySendChannel[LeaderMessage]
+    mailbox: Mailbox[LeaderMessage]
     timeout_ms: int
 
     async def init_producer_id(self) -> InitProducerIdResponse:

@@ -15,9 +15,11 @@ from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.actors.leader_discovery import LeaderDiscovery
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.leadership import Leadership
+from kraft_trio.actors.served_mailbox import ServedMailbox
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.channels import Mailbox
 from kraft_trio.errors import DamagedLogError, DiskFullError
 from kraft_trio.messages import LeaderMessage, VoterChangeMessage
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
@@ -33,7 +35,7 @@ class EpochTasks:
     """The tasks of one stay in a role that others use."""
 
     replication: LeaderReplication | FollowerReplication | None = None
-    leader_mailbox: trio.MemorySendChannel[LeaderMessage] | None = None
+    leader_mailbox: Mailbox[LeaderMessage] | None = None
     voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
     leadership: Leadership | None = None
 
@@ -56,9 +58,9 @@ def start_epoch_tasks(
                 nursery.start_soon(AutoJoin(context, role).run)
             return EpochTasks(follower)
         case Leader():
-            leader_mailbox, inbox = trio.open_memory_channel[LeaderMessage](LEADER_MAILBOX_SIZE)
+            leader_mailbox = ServedMailbox[LeaderMessage](LEADER_MAILBOX_SIZE)
             voter_changes, changes = trio.open_memory_channel[VoterChangeMessage](VOTER_CHANGES_MAILBOX_SIZE)
-            leader = LeaderReplication(context, inbox, granting_voters=role.granting_voters)
+            leader = LeaderReplication(context, leader_mailbox, granting_voters=role.granting_voters)
             coordinator = VoterChangeCoordinator(context, leader, changes, observer_versions)
             nursery.start_soon(_until_full, leader.run, context.log)
             nursery.start_soon(EpochAnnouncer(context, leader.progress).run)

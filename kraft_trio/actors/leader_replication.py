@@ -21,9 +21,9 @@ from kraft_trio.actors.quorum_description import describe_quorum
 from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
+from kraft_trio.actors.served_mailbox import ServedMailbox
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
-from kraft_trio.channels import drain
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import (
     CommittedEndRequested,
@@ -67,7 +67,7 @@ class LeaderReplication:
     def __init__(
         self,
         context: EpochContext,
-        mailbox: trio.MemoryReceiveChannel[LeaderMessage],
+        mailbox: ServedMailbox[LeaderMessage],
         *,
         granting_voters: frozenset[ReplicaKey],
     ) -> None:
@@ -123,7 +123,7 @@ class LeaderReplication:
 
     async def _serve_mailbox(self) -> None:
         while True:
-            message = await self._mailbox.receive()
+            message = await self._mailbox.receive(self._serve_at_once)
             end_before = self._log.end_offset
             self._serve(message)
             # All messages that have arrived share one response to the followers and one fsync.
@@ -133,9 +133,24 @@ class LeaderReplication:
                 except trio.WouldBlock:
                     break
                 self._serve(message)
-            self._write_accepted(end_before)
-            if self._barriers.begun:
-                self._barriers.spread()
+            self._end_turn(end_before)
+
+    def _serve_at_once(self, message: LeaderMessage) -> bool:
+        """Serve a request in the step that sends it, unless others like it may come while the first is under way."""
+        match message:
+            case ProduceReceived() if len(self._appends) > 0:
+                return False
+            case ReadIndexRequested() if self._barriers.are_waiting:
+                return False
+        end_before = self._log.end_offset
+        self._serve(message)
+        self._end_turn(end_before)
+        return True
+
+    def _end_turn(self, end_before: int) -> None:
+        self._write_accepted(end_before)
+        if self._barriers.begun:
+            self._barriers.spread()
 
     def _write_accepted(self, end_before: int) -> None:
         self._accepted.write()
@@ -358,8 +373,7 @@ class LeaderReplication:
 
         Other tasks run in between, because there may be thousands.  It is shielded, so that each gets an answer.
         """
-        unread = [*self._accepted.take_all(), *(self._held or ()), *drain(self._mailbox)]
-        self._mailbox.close()
+        unread = [*self._accepted.take_all(), *(self._held or ()), *self._mailbox.close()]
         self._barriers.abandon()
         with trio.CancelScope(shield=True):
             while not (self.fetches.abandon_some() and self._appends.abandon_some()):

@@ -11,7 +11,8 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.channels import Reply
+from kraft_trio.actors.served_mailbox import ServedMailbox
+from kraft_trio.channels import Mailbox, Reply
 from kraft_trio.messages import (
     FetchedFromLeader,
     FetchReceived,
@@ -134,7 +135,7 @@ async def test_r1_nothing_is_appended_after_a_vote_is_judged(cluster: Cluster) -
 @attrs.frozen
 class LoneLeader:
     context: EpochContext
-    mailbox: trio.MemorySendChannel[LeaderMessage]
+    mailbox: Mailbox[LeaderMessage]
     scope: trio.CancelScope
     """Ends the epoch."""
 
@@ -144,8 +145,8 @@ async def leading(cluster: Cluster, leader_id: int) -> AsyncIterator[LoneLeader]
     """LeaderReplication by itself, over the log of that node, which does not run, in epoch 1."""
     set_timing(cluster)
     context = lone_epoch(cluster, leader_id, Stamp(1, 1)).context
-    mailbox, inbox = trio.open_memory_channel[LeaderMessage](16)
-    leader = LeaderReplication(context, inbox, granting_voters=frozenset({context.key}))
+    mailbox = ServedMailbox[LeaderMessage](16)
+    leader = LeaderReplication(context, mailbox, granting_voters=frozenset({context.key}))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(leader.run)
         await trio.testing.wait_all_tasks_blocked()
