@@ -9,6 +9,9 @@ import pytest
 
 import kraft_trio
 from kraft_trio import aio, sync
+from tests.support.public_calls import public_calls
+
+OF_THE_FACADE = {"fail_after"}
 
 FACADES = pytest.mark.parametrize("facade", [aio, sync], ids=lambda facade: facade.__name__)
 
@@ -24,6 +27,22 @@ def arguments(function: object) -> list[tuple[str, object, object]]:
     assert callable(function)
     parameters = inspect.signature(function).parameters.values()
     return [(one.name, one.kind, one.default) for one in parameters]
+
+
+NOT_IN_FACADES = {
+    "AdminClient",  # for operators: `kraft metadata-quorum`
+    "LogClient",  # needs no node: Kafka's clients for asyncio and threads do the same
+    "NodeMetrics",  # a part of the node
+    "RecordReader",  # of LogClient
+    "run_node",  # takes the process's signals, which belong to asyncio's loop or to the main thread
+}
+"""What waits, and has no counterpart."""
+
+
+@FACADES
+def test_whatever_waits_is_there_or_is_left_out_for_a_reason(facade: ModuleType) -> None:
+    names = {name.partition(".")[0] for name in public_calls()} | {"open_node"}
+    assert names - NOT_IN_FACADES == set(facade.__all__) - OF_THE_FACADE
 
 
 @FACADES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
@@ -17,6 +16,7 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import NewRecord
 from tests.support.ledger import Ledgers
 from tests.support.on_cluster import on_cluster
+from tests.support.public_calls import waiting_methods
 
 
 async def failure_of(node: Node, outcomes: list[object]) -> None:
@@ -147,14 +147,7 @@ async def test_each_call_after_the_end_gets_its_error(cluster: Cluster) -> None:
             errors[name] = type(error)
     assert errors == {**dict.fromkeys(CALLS, NodeClosedError), "execute": NotAppendedError}
     await node.resign()  # it leads no more
-    waiting = {name for name, method in inspect.getmembers(Node, inspect.isfunction) if waits(method)}
-    assert {name.partition("(")[0] for name in CALLS} | {"resign"} == waiting
-
-
-def waits(method: object) -> bool:
-    unwrapped = inspect.unwrap(method) if callable(method) else None
-    is_public = not getattr(method, "__name__", "_").startswith("_")
-    return is_public and (inspect.iscoroutinefunction(unwrapped) or inspect.isasyncgenfunction(unwrapped))
+    assert {name.partition("(")[0] for name in CALLS} | {"resign"} == set(waiting_methods(Node))
 
 
 @on_cluster(voters=1)

@@ -6,8 +6,7 @@ A companion makes the same call on the same object beside it, and a client write
 from __future__ import annotations
 
 import gc
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 
@@ -16,7 +15,6 @@ import pytest
 import trio
 from trio._channel import MemoryChannelState
 
-import kraft_trio
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import NotLeaderError
@@ -27,6 +25,7 @@ from tests.support.cancelling import is_cancelled_at
 from tests.support.ledger import Ledgers
 from tests.support.lone_node import lone_environment, lone_node
 from tests.support.on_cluster import run_on_cluster
+from tests.support.public_calls import public_calls
 
 MOST_CHECKPOINTS = 400
 OBSERVER = 4
@@ -148,26 +147,6 @@ ELSEWHERE = {
     "run_node",
 }
 """Calls that are cancelled by other tests, or that nobody waits for."""
-
-OF_THE_APPLICATION = {"BatchStateMachine", "LatestByKey", "StateMachine", "StateSnapshots"}
-"""What the node calls."""
-
-
-def waits(function: object) -> bool:
-    unwrapped = inspect.unwrap(function) if callable(function) else None
-    return inspect.iscoroutinefunction(unwrapped) or inspect.isasyncgenfunction(unwrapped)
-
-
-def public_calls() -> Iterator[str]:
-    """The public functions and methods that wait."""
-    for name in set(kraft_trio.__all__) - OF_THE_APPLICATION:
-        public = getattr(kraft_trio, name)
-        if inspect.isclass(public):
-            for method, function in inspect.getmembers(public, inspect.isfunction):
-                if waits(function) and (method.startswith("__a") or not method.startswith("_")):
-                    yield f"{name}.{method}"
-        elif waits(public):
-            yield name
 
 
 def test_every_public_call_is_cancelled() -> None:
