@@ -96,6 +96,8 @@ class BatchStateMachine(StateSnapshots, Protocol):
 
 def what_is_wrong_with(machine: object) -> str | None:
     """Why an object is neither a StateMachine nor a BatchStateMachine, as a clause; None if it is one of them."""
+    if isinstance(machine, type):
+        return f"which is the class {machine.__name__}, not an instance of it"
     is_batch = hasattr(machine, "on_commit") and not hasattr(machine, "apply")
     waiting, others = (["on_commit", "load"], ["save"]) if is_batch else (["load"], ["apply", "save"])
     methods = {name: getattr(machine, name, None) for name in (*waiting, *others)}

@@ -23,7 +23,7 @@ from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STAT
 
 LOCK = ".lock"
 _PARTITION_SUFFIX = "-0"
-_MOUNT_OR_FORMAT = "mount its disk, or format it if the node is new (kraft storage format)"
+_MOUNT_OR_FORMAT = "mount its disk, or format it if the node is new (kraft storage format, or ensure_formatted)"
 _ONLY_A_QUORUMS = frozenset({QUORUM_STATE, BOOTSTRAP_CHECKPOINT})
 """Files that only the partition of a quorum's topic has, among the partitions in a directory of Kafka."""
 RESERVED_DIRECTORY_IDS = 100

@@ -187,6 +187,7 @@ class Async(Bank):
         (NoLoad(), "state_machine: NoLoad, which has no method load"),
         (NotAsync(), "state_machine: NotAsync, whose load must be async"),
         (Async(), "state_machine: Async, whose apply must not be async"),
+        (Bank, "state_machine: type, which is the class Bank, not an instance of it"),
         (object(), "state_machine: object, which has no method apply, load, save"),
     ],
 )
