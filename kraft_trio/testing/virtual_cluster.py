@@ -242,6 +242,9 @@ def open_cluster(
     a clock or randomness is an error, too.  At the first error, or if the quorum breaks an invariant, the block ends
     with InvariantViolated, which tells the facts that contradict each other.
     """
+    given: object = make
+    if not callable(given):
+        raise TypeError(f"make: one {type(given).__name__} for all nodes, expected its class or another factory")
     return _opened(make, serde, voters, observers, dict(settings or {}))
 
 

@@ -132,6 +132,11 @@ def test_a_cluster_needs_virtual_time() -> None:
         trio.run(main)
 
 
+def test_a_machine_in_place_of_its_class_gets_a_sentence() -> None:
+    with pytest.raises(TypeError, match="make: one Bank for all nodes, expected its class or another factory"):
+        open_cluster(Bank(), serde=SERDE)  # type: ignore[arg-type]
+
+
 def test_errors_of_the_test_come_out_as_they_are() -> None:
     async def main(cluster: BankCluster) -> None:
         assert await cluster.execute(Deposit("alice", 1)) == 2
