@@ -92,7 +92,7 @@ class SnapshotFetch:
         log.info("fetching a snapshot", snapshot_id=str(snapshot_id), position=self.position)
 
     async def take(self, response: FetchSnapshotResponse) -> None:
-        """Write the piece in a response without errors.
+        """Write the piece of the snapshot that is in a response; the response has no error.
 
         Raises ProtocolError, and gives the download up, if the piece does not continue it.
         """

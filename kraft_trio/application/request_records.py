@@ -36,7 +36,7 @@ def _chained(
 async def load_requests(records: AsyncIterator[Record]) -> tuple[RequestTable, AsyncIterator[Record]]:
     """Read the table, and return the records that follow it.
 
-    A snapshot without the mark has an empty table: the state machine had none when it was taken.
+    A snapshot that does not begin with a table, because there was none when it was taken, gives an empty one.
     """
     first = await anext(records, None)
     if first is None:

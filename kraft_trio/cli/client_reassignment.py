@@ -28,7 +28,7 @@ NextStep: TypeAlias = Callable[[QuorumDescription], Step]
 
 
 def step_towards(target: Collection[ReplicaKey], fetch_timeout_ms: int) -> NextStep:
-    """The next step to the target as the planner of the leaders plans it."""
+    """Return a function that plans the next step to the target as a leader of kraft-trio would."""
 
     def step(quorum: QuorumDescription) -> Step:
         voters = {state.key for state in quorum.voters}

@@ -49,7 +49,7 @@ class ChangeRun:
         return await described(self.client, self.find_leader_ms)
 
     async def add(self, key: ReplicaKey, listeners: Endpoints, cluster_id: str | None) -> str | None:
-        """Make the replica a voter.  If it is one already, return that instead, once it has committed.
+        """Make the replica a voter.  If it already is one, return a line that says so, once that has committed.
 
         Raises ChangeRefused, and the errors of AdminClient.
         """

@@ -38,13 +38,13 @@ class ConfigFields:
     advertised_listeners: tuple[NamedListener, ...] = config_key(
         "advertised.listeners",
         values.ADVERTISED_LISTENERS,
-        "Addresses that this node announces; any missing here is that in `listeners`.",
+        "Addresses that this node announces; for a listener not named here, that in `listeners`.",
         default=(),
     )
     controller_listener_names: tuple[str, ...] = config_key(
         "controller.listener.names",
         values.LISTENER_NAMES,
-        "Listeners for quorum traffic, which no other listener accepts; the first one reaches peers.",
+        "Listeners for quorum traffic, which no other listener accepts; this node reaches its peers by the first.",
         default=("CONTROLLER",),
     )
     quorum_voters: tuple[StaticVoter, ...] = config_key(
@@ -110,7 +110,7 @@ class ConfigFields:
     retry_backoff_ms: int = config_key(
         "controller.quorum.retry.backoff.ms",
         Integer(0),
-        "A request is retried after one to two times this, which is at most 1/16 of the fetch timeout and 1/8 of the "
+        "A request is retried after one to two times this.  It is capped at 1/16 of the fetch timeout and 1/8 of the "
         "election timeout.",
         default=20,
         unit="ms",

@@ -74,10 +74,10 @@ class RecordTimes:
             self._waiting.append((next_offset, now_s))
 
     def truncated(self, end_offset: int) -> None:
-        """A leader never truncates, and only leaders are timed."""
+        """Nothing to do: only leaders are timed, and a leader never truncates."""
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        """A leader never loads a snapshot."""
+        """Nothing to do: a leader never loads a snapshot."""
 
     def trimmed(self, log_start_offset: int) -> None:
         self.trims += 1

@@ -61,7 +61,7 @@ class ReadRounds:
         return self._given.get(voter, NO_ROUND) >= round
 
     def confirm(self, voter: ReplicaKey, round: int) -> bool:
-        """Note that the voter has returned that round.  False for a round that it was not given, or that is no news."""
+        """Note that the voter has returned that round.  False if it was not given that round, or had confirmed it."""
         if not self.confirmed.get(voter, NO_ROUND) < round <= self._given.get(voter, NO_ROUND):
             return False
         self.confirmed[voter] = round

@@ -137,7 +137,7 @@ class World:
 
     @property
     def has_gossip(self) -> bool:
-        """Whether voters find each other wherever they listen."""
+        """Whether voters find each other after they have moved."""
         return self.config_of(self.voter_ids[0]).voter_gossip
 
     @property

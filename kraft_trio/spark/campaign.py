@@ -1,6 +1,6 @@
 """Runs chunks of seeds on Spark's executors, one task per chunk, and yields outcomes as tasks end.
 
-Spark restarts a task that ends its Python worker, at most three times, and then the task runs each seed in its own
+Spark restarts a task that ends its Python worker, at most three times.  The last attempt runs each seed in its own
 process.  A plain `local[N]` restarts nothing, so a local master becomes `local[N,4]`.
 """
 

@@ -187,7 +187,7 @@ def whole_batches_size(buffer: Buffer) -> int:
 
 
 def patch_base_offset_and_epoch(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Set what the leader sets when it appends a batch: neither is under the CRC."""
+    """Set the two fields that the leader chooses when it appends a batch; the CRC covers neither."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 

@@ -71,7 +71,7 @@ class Snapshots:
 
     @property
     def ids(self) -> tuple[OffsetAndEpoch, ...]:
-        """End offset (exclusive) and epoch of each, oldest first."""
+        """End offset (exclusive) and epoch of each snapshot, oldest first."""
         return tuple(self._ids)
 
     @property

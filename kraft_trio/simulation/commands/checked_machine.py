@@ -20,7 +20,7 @@ SAVED_AT_ONCE: Final = "save returns the state at the time of the call"
 
 
 class CheckedMachine:
-    """A StateMachine that passes each call on.  A class for each user's class has its `apply` with the annotations."""
+    """A StateMachine that passes each call on to the user's, and checks what it does; made by `checked`."""
 
     def __init__(self, machine: StateMachine, node_id: int, agreement: Agreement, report: Reporter) -> None:
         """Use `checked`."""

@@ -48,7 +48,7 @@ class Payload:
     data: bytes
     spans: Spans
     batches: Ints
-    """The places in the run, one per span."""
+    """The position in the run of each span's batch."""
 
     def part(self, start: int, end: int) -> Payload:
         """Part of the payload's batches; `end` is exclusive."""

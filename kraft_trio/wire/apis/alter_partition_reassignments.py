@@ -53,7 +53,7 @@ class ReassignmentResult:
 
 @attrs.frozen
 class AlterPartitionReassignmentsResponse:
-    """With `error`, which is about the whole request, there are no results."""
+    """If the whole request failed, `error` says why, and there are no results."""
 
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
