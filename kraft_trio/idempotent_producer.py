@@ -113,6 +113,8 @@ class IdempotentProducer:
         After a cancelled call the batch may be in the log or not.
         """
         attempt = _Attempt()
+        if deadline == math.inf:
+            return await self._append(records, attempt)
         with trio.move_on_at(deadline):
             return await self._append(records, attempt)
         if attempt.may_have_taken_effect:

@@ -324,7 +324,9 @@ class LeaderReplication:
             kraft_versions=message.request.kraft_versions,
             listeners=message.request.listeners,
         )
-        if is_news:
+        high_watermark = self._log.high_watermark
+        if is_news and (high_watermark is None or partition.fetch_offset > high_watermark):
+            # Otherwise this replica's end cannot raise the high watermark, which the second of three always finds.
             self._advance_for_fetch()
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
         if self.progressed:
@@ -363,7 +365,7 @@ class LeaderReplication:
         """Answer parked fetches and pending appends whose time has come."""
         while True:
             with self._next_expiry:
-                await trio.sleep(math.inf)
+                await trio.sleep_forever()
             now = trio.current_time()
             next_expiry = min(self.fetches.expire(now), self._appends.expire(now))
             self._next_expiry = trio.CancelScope(deadline=next_expiry)

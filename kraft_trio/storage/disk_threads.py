@@ -51,19 +51,31 @@ class FsyncThread:
             self._thread.start()
         eventfd = self._eventfds.pop() if self._eventfds else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         request = _Request(group, job, eventfd)
+        self._requests.put(request)
+        interrupt: KeyboardInterrupt | None = None
+        try:
+            await trio.lowlevel.wait_readable(eventfd)
+        except KeyboardInterrupt as error:
+            interrupt = await self._wait_shielded(eventfd) or error
+        except trio.Cancelled:
+            # Trio raises it again at the caller's next checkpoint.
+            interrupt = await self._wait_shielded(eventfd)
+        self._release(eventfd)
+        error_or_interrupt = request.error or interrupt
+        if error_or_interrupt is not None:
+            raise error_or_interrupt
+
+    async def _wait_shielded(self, eventfd: int) -> KeyboardInterrupt | None:
+        """Wait in a scope, which costs as much as the rest of the wait.  Returns an interrupt instead of raising it."""
         interrupt = None
         with trio.CancelScope(shield=True):
-            self._requests.put(request)
             while True:
                 try:
                     await trio.lowlevel.wait_readable(eventfd)
                     break
                 except KeyboardInterrupt as error:
                     interrupt = error
-        self._release(eventfd)
-        error_or_interrupt = request.error or interrupt
-        if error_or_interrupt is not None:
-            raise error_or_interrupt
+        return interrupt
 
     def _release(self, eventfd: int) -> None:
         # Raises, as a failed fsync does, if nothing was written: nobody may take a job for done that is not.

@@ -137,24 +137,27 @@ class RealFile:
         self._size = size
 
     async def sync(self) -> None:
-        with self._in_use_by_a_sync():
-            await self._threads.fsync.run(self, self._fdatasync)
-
-    async def sync_aside(self) -> None:
-        with self._in_use_by_a_sync(), trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._fdatasync, limiter=self._threads.large_syncs)
-
-    @contextmanager
-    def _in_use_by_a_sync(self) -> Iterator[None]:
-        """If the file is closed during a sync, the last sync under way closes the descriptor."""
         self._check_open()
         self._syncs_under_way += 1
         try:
-            yield
+            await self._threads.fsync.run(self, self._fdatasync)
         finally:
-            self._syncs_under_way -= 1
-            if self._closed and not self._syncs_under_way:
-                os.close(self._descriptor)
+            self._end_sync()
+
+    async def sync_aside(self) -> None:
+        self._check_open()
+        self._syncs_under_way += 1
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._fdatasync, limiter=self._threads.large_syncs)
+        finally:
+            self._end_sync()
+
+    def _end_sync(self) -> None:
+        """If the file was closed during a sync, the last sync under way closes the descriptor."""
+        self._syncs_under_way -= 1
+        if self._closed and not self._syncs_under_way:
+            os.close(self._descriptor)
 
     def sync_now(self) -> None:
         self._check_open()
