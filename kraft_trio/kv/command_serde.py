@@ -80,7 +80,7 @@ def _unpack(cls: type[Any], parts: object) -> Any:
     unpackers = _unpackers(cls)
     if not isinstance(parts, list) or len(parts) > len(unpackers):
         raise ValueError(f"{cls.__name__}: not its fields")
-    return cls(*(unpack(part) for unpack, part in zip(unpackers, parts, strict=False)))
+    return cls(*[unpack(part) for unpack, part in zip(unpackers, parts, strict=False)])
 
 
 @cached_by_class

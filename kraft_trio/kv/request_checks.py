@@ -45,16 +45,18 @@ def check_delete_range(request: DeleteRangeRequest) -> None:
 def check_txn(request: TxnRequest) -> None:
     """Raises KvError for a transaction that is too large, lacks a key, or may change a key twice."""
     _check_operations(request, MAX_OPERATIONS, MAX_DEPTH)
-    _changes_of(request.success)
-    _changes_of(request.failure)
+    for operations in (request.success, request.failure):
+        if len(operations) > 1 or (operations and operations[0].request_txn is not None):
+            _changes_of(operations)
 
 
 def _check_operations(request: TxnRequest, allowed: int, depth: int) -> None:
     largest = max(len(request.compare), len(request.success), len(request.failure))
     if largest > allowed or not depth:
         raise KvError(*TOO_MANY_OPERATIONS)
-    if not all(compare.key for compare in request.compare):
-        raise KvError(*EMPTY_KEY)
+    for compare in request.compare:
+        if not compare.key:
+            raise KvError(*EMPTY_KEY)
     for operation in (*request.success, *request.failure):
         _check_single(operation)
         if operation.request_range is not None:
@@ -71,13 +73,8 @@ def _check_operations(request: TxnRequest, allowed: int, depth: int) -> None:
 
 
 def _check_single(operation: RequestOp) -> None:
-    fields = (
-        operation.request_range,
-        operation.request_put,
-        operation.request_delete_range,
-        operation.request_txn,
-    )
-    if sum(field is not None for field in fields) > 1:
+    fields = [operation.request_range, operation.request_put, operation.request_delete_range, operation.request_txn]
+    if fields.count(None) < len(fields) - 1:
         raise KvError(*SEVERAL_OPERATIONS)
 
 

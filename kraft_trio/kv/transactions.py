@@ -48,28 +48,33 @@ def execute_txn(changes: Changes, request: TxnRequest) -> TxnResponse:
     check_txn(request)
     branch = _branch(changes.store, request)
     _check(changes, branch)
-    response = _execute(changes, branch)
-    return attrs.evolve(response, header=ResponseHeader(revision=changes.store.revision))
+    responses = _execute(changes, branch)
+    return TxnResponse(ResponseHeader(revision=changes.store.revision), branch.succeeded, responses)
 
 
 def _branch(store: Store, request: TxnRequest) -> _Branch:
     succeeded = all(_holds(store, compare) for compare in request.compare)
     taken = request.success if succeeded else request.failure
     return _Branch(
-        succeeded, tuple(one if one.request_txn is None else _branch(store, one.request_txn) for one in taken)
+        succeeded, tuple([one if one.request_txn is None else _branch(store, one.request_txn) for one in taken])
     )
 
 
 def _holds(store: Store, compare: Compare) -> bool:
     field = _FIELD[compare.target]
     wanted = getattr(compare, field)
-    kvs = list(store.present(Interval.of(compare.key, compare.range_end)))
+    holds = _HOLDS[compare.result]
+    if compare.range_end:
+        kvs = list(store.present(Interval.of(compare.key, compare.range_end)))
+    else:
+        kv = store.get(compare.key)
+        kvs = [] if kv is None else [kv]
     if not kvs:
         # A key that does not exist has no value, which is not even unequal to another one.
         if compare.target is CompareTarget.VALUE:
             return False
         kvs = [KeyValue()]
-    return all(_HOLDS[compare.result](getattr(kv, field), wanted) for kv in kvs)
+    return all(holds(getattr(kv, field), wanted) for kv in kvs)
 
 
 def _check(changes: Changes, branch: _Branch) -> None:
@@ -83,14 +88,14 @@ def _check(changes: Changes, branch: _Branch) -> None:
             changes.check_put(operation.request_put)
 
 
-def _execute(changes: Changes, branch: _Branch) -> TxnResponse:
-    responses = tuple(_execute_one(changes, operation) for operation in branch.operations)
-    return TxnResponse(ResponseHeader(), branch.succeeded, responses)
+def _execute(changes: Changes, branch: _Branch) -> tuple[ResponseOp, ...]:
+    return tuple([_execute_one(changes, operation) for operation in branch.operations])
 
 
 def _execute_one(changes: Changes, operation: RequestOp | _Branch) -> ResponseOp:
     if isinstance(operation, _Branch):
-        return ResponseOp(response_txn=_execute(changes, operation))
+        responses = _execute(changes, operation)
+        return ResponseOp(response_txn=TxnResponse(ResponseHeader(), operation.succeeded, responses))
     if operation.request_range is not None:
         return ResponseOp(response_range=read_range(changes.store, operation.request_range))
     if operation.request_put is not None:
