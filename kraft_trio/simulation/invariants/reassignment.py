@@ -18,7 +18,7 @@ class ReassignmentKeepsTolerance(Invariant):
     a voter that keeps up can move to another disk only by its removal, which may cost one."""
 
     number = 24
-    title = "each step of a reassignment leaves the quorum as tolerant as the weaker of the old voters and the target"
+    title = "no step of a reassignment tolerates less than the weaker of the old voters and the target"
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
         beliefs = replica.beliefs
