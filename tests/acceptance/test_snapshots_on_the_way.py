@@ -12,7 +12,7 @@ import pytest
 
 from harness.command import kraft
 from harness.node import NodeProcess
-from harness.quorum import QUICK, Quorum
+from harness.quorum import Quorum
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch
@@ -228,21 +228,15 @@ def directory_id_of(node: NodeProcess) -> UUID:
 
 
 def make_leader(quorum: Quorum, node: NodeProcess) -> None:
-    """Kill leaders until it is that node; all nodes run afterwards, and have caught up."""
-    for _ in range(20):
-        quorum.wait_until_caught_up()
-        leader = quorum.leader()
-        if leader is node:
-            return
-        leader.kill()
-        quorum.leader(besides=leader.id)
-        quorum.start([leader.id])
-    raise AssertionError(f"node {node.id} was never elected")
+    command = ["metadata-quorum", "--bootstrap-controller", str(node.endpoint), "transfer-leadership"]
+    done = kraft(*command, "--to", str(node.id))
+    assert done.returncode == 0, done.stderr
+    assert quorum.leader() is node
 
 
 @pytest.mark.rotating(3)
 def test_a_leader_knows_a_repeated_batch_from_a_snapshot(make_quorum: MakeQuorum) -> None:
-    quorum, writer = made(make_quorum, controller_quorum_fetch_timeout_ms=QUICK["controller.quorum.fetch.timeout.ms"])
+    quorum, writer = made(make_quorum)
     written: dict[int, tuple[bytes, bytes]] = {}
 
     def produce(sequence: int) -> ProducePartitionResponse:
