@@ -98,11 +98,16 @@ class Controllers:
         return kraft(command, "--bootstrap-controller", f"127.0.0.1:{self.ports[asked]}", *arguments)
 
     def replicas(self, asked: int) -> tuple[list[int], list[int]] | None:
-        """The ids of the voters and of the observers; None while nobody says."""
+        """The ids of the voters and of the observers; None while nobody says.
+
+        A controller that is starting tells its quorum before it tells its cluster.
+        """
         completed = self.ask(asked, "metadata-quorum", "describe", "--status", "--json")
         if completed.returncode != 0:
             return None
         described = json.loads(completed.stdout)
+        if described["clusterId"] is None:
+            return None
         assert described["clusterId"] == self.cluster_id
         kinds = (described[kind] for kind in ("currentVoters", "currentObservers"))
         voters, observers = (sorted(replica["id"] for replica in kind) for kind in kinds)
