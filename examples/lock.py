@@ -54,7 +54,7 @@ async def locked(node: Node[Acquire | Release, int | None], lock: Lock, ttl_ms: 
         token = await node.execute(Acquire(ttl_ms))
         if token:
             break
-        with trio.move_on_after((lock.end_ms - lock.now_ms) / 1000):
+        with trio.move_on_after(max(0, lock.end_ms - lock.now_ms) / 1000):  # it may be released by now
             await released.wait()
     try:
         with trio.fail_at(deadline):

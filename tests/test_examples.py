@@ -11,13 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from examples.lock import Acquire, Lock, Release, locked
 from harness.ports import free_ports
+from kraft_trio import Committed
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
 EXAMPLES = REPOSITORY / "examples"
@@ -37,6 +39,30 @@ def test_a_lock_passes_from_owner_to_owner_with_growing_tokens() -> None:
     assert first.endswith("an owner dies")
     assert sorted(line.partition(": ")[2] for line in others) == [f"node {node_id} prints" for node_id in (1, 2, 3)]
     assert tokens == sorted(set(tokens))
+
+
+async def test_a_lock_released_before_its_refusal_arrives_is_asked_for_again() -> None:
+    lock = Lock()
+
+    class OneOwnerAtFirst:
+        """A node that applies the owner's release between the refusal and its arrival."""
+
+        offset = 0
+
+        async def execute(self, command: Acquire | Release) -> int | None:
+            token = self.apply(command)
+            if isinstance(command, Acquire) and token is None:
+                self.apply(Release(lock.token))
+            return token
+
+        def apply(self, command: Acquire | Release) -> int | None:
+            self.offset += 1
+            return lock.apply(Committed(value=command, offset=self.offset, epoch=1, timestamp_ms=5_000))
+
+    node = OneOwnerAtFirst()
+    assert await node.execute(Acquire(ttl_ms=10_000)) == 1
+    async with locked(cast("Any", node), lock, ttl_ms=10_000) as token:
+        assert token == 4
 
 
 @pytest.mark.acceptance
