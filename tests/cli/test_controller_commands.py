@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_quorum import FakeQuorum, faked
-from new_node import DIRECTORY_ID, NEW, NEW_UP, written_below
+from fake_quorum import FakeQuorum
+from new_node import DIRECTORY_ID, NEW, NEW_UP
 from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
 
 from kraft_trio.cli import run
@@ -20,16 +20,6 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
 REMOVE_3 = ["remove-controller", "-i", "3"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
-
-
-@pytest.fixture
-def new_node(tmp_path: Path) -> Callable[..., str]:
-    return written_below(tmp_path)
 
 
 class TestAdd:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_quorum import FakeQuorum, faked
+from fake_quorum import FakeQuorum
 
 from kraft_trio.cli import run
 from kraft_trio.client.admin import AdminClient, VoterChangeError
@@ -12,11 +12,6 @@ from kraft_trio.errors import NetworkError, OutcomeUnknownError
 from kraft_trio.wire.error_codes import ErrorCode
 
 FEATURES = ["features", "--bootstrap-controller", "a:1"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
 
 
 def test_describe_in_kafkas_words(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:

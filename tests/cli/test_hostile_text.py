@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from fake_quorum import FakeQuorum, faked
+from fake_quorum import FakeQuorum
 
 from kraft_trio.cli import run
 from kraft_trio.client.admin import AdminClient
@@ -17,11 +17,6 @@ from kraft_trio.storage.batch import NewRecord, encode_batch
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\nLeaderId: 666\u202e\u200b\x9b31m"
 COMMAND = ["metadata-quorum", "--bootstrap-controller", "127.0.0.1:9", "describe"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
 
 
 def printed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from fake_quorum import FakeQuorum, faked
-from new_node import NEW, NEW_UP, written_below
+from fake_quorum import FakeQuorum
+from new_node import NEW, NEW_UP
 from quorums import key, leading, listeners, quorum, silent, telling, up
 
 from kraft_trio.cli import leader_reassignment, run
@@ -20,16 +19,6 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
 
 QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
-
-
-@pytest.fixture
-def new_node(tmp_path: Path) -> Callable[..., str]:
-    return written_below(tmp_path)
 
 
 class TestByTheLeader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_quorum import FakeQuorum, faked
+from fake_quorum import FakeQuorum
 from quorums import CLUSTER_ID
 
 from kraft_trio.cli import run
@@ -11,11 +11,6 @@ from kraft_trio.client.quorum_description import NoLeader
 from kraft_trio.errors import RefusedError
 
 TRANSFER = ["metadata-quorum", "--bootstrap-controller", "a:1", "transfer-leadership"]
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
 
 
 def test_a_voter_is_made_leader(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
