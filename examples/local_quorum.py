@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kraft_trio import Node, NodeConfig, Serde, StateMachine, ensure_formatted, open_node, random_uuid
 
@@ -21,19 +21,21 @@ async def local_quorum(serde: Serde[T], machines: Sequence[StateMachine[T, R]]) 
     cluster_id = random_uuid()
     with tempfile.TemporaryDirectory() as directory:
         async with AsyncExitStack() as stack:
-            nodes: list[Node[T, R]] = []
-            for (node_id, address), machine in zip(addresses.items(), machines, strict=True):
-                keys: dict[str, Any] = {
-                    "node.id": node_id,
-                    "listeners": f"CONTROLLER://{address}",
-                    "controller.quorum.bootstrap.servers": ",".join(addresses.values()),
-                    "metadata.log.dir": f"{directory}/node-{node_id}",
-                }
-                config = NodeConfig.from_mapping(keys)
+            configs = [
+                NodeConfig(
+                    node_id=node_id,
+                    listeners=f"CONTROLLER://{address}",
+                    quorum_bootstrap_servers=",".join(addresses.values()),
+                    metadata_log_dir=f"{directory}/node-{node_id}",
+                )
+                for node_id, address in addresses.items()
+            ]
+            for config in configs:
                 await ensure_formatted(config, cluster_id, addresses)
-                opened = open_node(config, serde=serde, state_machine=machine)
-                nodes.append(await stack.enter_async_context(opened))
-            yield nodes
+            yield [
+                await stack.enter_async_context(open_node(config, serde=serde, state_machine=machine))
+                for config, machine in zip(configs, machines, strict=True)
+            ]
 
 
 def free_addresses(count: int) -> list[str]:

@@ -54,7 +54,7 @@ async def main(directory: str) -> None:
     format_node(second, cluster_id)  # it joins: the voters are in the quorum's log
 
     async with open_node(first), open_node(second) as joining:
-        admin = AdminClient([first.quorum_bootstrap_servers[0]])
+        admin = AdminClient([first.quorum_bootstrap_servers[0]], request_timeout_ms=30_000)
         print("voters:", [voter.key.id for voter in (await described(admin)).voters])
 
         await admin.add_metadata_voter(joining.key, second.advertised_endpoints(), cluster_id=cluster_id)

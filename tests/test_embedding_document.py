@@ -7,13 +7,17 @@ import re
 import signal
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from harness.ports import free_ports
+from kraft_trio import NodeConfig, ensure_formatted
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, check_program
 
 DOCUMENT = (REPOSITORY / "docs" / "EMBEDDING.md").read_text()
@@ -58,6 +62,24 @@ def shop(folder: Path, *arguments: int) -> Iterator[Iterator[str]]:
     assert process.returncode == 0
 
 
+def constant(program: Path, name: str) -> Any:
+    found = re.search(rf"^{name} = ([^#\n]*)", program.read_text(), re.MULTILINE)
+    assert found is not None
+    return literal_eval(found[1].strip())
+
+
+async def format_three(folder: Path) -> None:
+    """Before one of them starts: when two of them have had a second leader, nobody knows that the third is new."""
+    addresses: dict[int, str] = constant(folder / "shop.py", "ADDRESSES")
+    for node_id, address in addresses.items():
+        config = NodeConfig(
+            node_id=node_id,
+            listeners=f"CONTROLLER://{address}",
+            metadata_log_dir=folder / "data" / f"{node_id}-of-3",
+        )
+        await ensure_formatted(config, constant(folder / "shop.py", "CLUSTER_ID"), addresses)
+
+
 def run_in(folder: Path, command: list[str]) -> str:
     done = subprocess.run(
         command,
@@ -92,6 +114,7 @@ def test_the_stock_of_one_node_is_there_after_a_restart(folder: Path) -> None:
 @pytest.mark.acceptance
 @pytest.mark.rotating(2)
 def test_two_of_three_nodes_go_on_selling(folder: Path) -> None:
+    trio.run(format_three, folder)
     with ExitStack() as others:
         with shop(folder, 1, 3) as first:
             second, third = (others.enter_context(shop(folder, node_id, 3)) for node_id in (2, 3))

@@ -18,6 +18,8 @@ OVERRIDE: Final = "--unsafe-format-again"
 
 _ANSWER_MS: Final = 2000
 _FIND_LEADER_MS: Final = 2000
+_ELECTION_MS: Final = 10_000
+"""For a quorum that may be electing its first leader: voters that are formatted at once start one before the other."""
 _FIRST_EPOCH: Final = 1
 
 
@@ -29,7 +31,11 @@ async def refuse_known_voter(others: Sequence[Endpoint], cluster_id: str, key: R
     if not others:
         return
     client = AdminClient(others, request_timeout_ms=_ANSWER_MS)
-    reason = why_known(await client.describe_metadata_quorum(_FIND_LEADER_MS), cluster_id, key)
+    answer = await client.describe_metadata_quorum(_FIND_LEADER_MS)
+    reason = why_known(answer, cluster_id, key)
+    if reason is not None and isinstance(answer, NoLeader):
+        later = await client.describe_metadata_quorum(_ELECTION_MS)
+        reason = reason if isinstance(later, NoLeader) else why_known(later, cluster_id, key)
     if reason is not None:
         raise StorageError(
             f"refused: {reason}: a voter that is formatted again could lose acknowledged records; mount its disk, or, "

@@ -30,6 +30,8 @@ class FakeQuorum:
     """What the next changes end with."""
     becomes: list[QuorumDescription] = attrs.field(factory=list)
     """The descriptions after a reassignment is asked for; the last one stays."""
+    later: list[QuorumDescription | NoLeader] = attrs.field(factory=list)
+    """The descriptions after the first one; the last one stays."""
     reassigns: bool = True
     """Whether the leader reassigns voters, unlike Kafka's controllers."""
     finalized: int = 0
@@ -50,6 +52,8 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
 
     async def describe(self: AdminClient, timeout_ms: int = 5000) -> QuorumDescription | NoLeader:
         fake.bootstrap.append(self._finder.bootstrap)
+        if fake.later and len(fake.bootstrap) > 1:
+            fake.description = fake.later.pop(0)
         if fake.becomes and fake.asked:
             fake.description = fake.becomes.pop(0)
         return fake.description

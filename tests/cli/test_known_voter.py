@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import attrs
 import pytest
-from fake_quorum import FakeQuorum, faked
+from fake_quorum import FakeQuorum
 from quorums import CLUSTER_ID, key, leading, quorum, silent, unheard_of, up
 
 from kraft_trio.cli import run
@@ -62,11 +63,6 @@ def test_what_shows_that_a_voter_may_have_run(answer: QuorumDescription | NoLead
     assert found is None or found.startswith(str(reason))
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
-    return faked(monkeypatch)
-
-
 def format_node_3(tmp_path: Path, *options: str) -> int:
     config = tmp_path / "node-3.properties"
     config.write_text(
@@ -83,6 +79,19 @@ def test_a_known_voter_is_refused(tmp_path: Path, fake: FakeQuorum, capsys: pyte
     assert "mount its disk" in error
     assert "replace -i 3" in error
     assert not (tmp_path / "data").exists()
+
+
+def test_the_first_election_is_waited_for(tmp_path: Path, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    """Voters that are formatted at once: two of them may elect a leader while the third one asks."""
+    fake.description = no_leader(1, 1)
+    fake.later = [epoch_1(quorum(leading(), up(2), unheard_of(3)))]
+    assert format_node_3(tmp_path, "-I", INITIAL) == 0
+    shutil.rmtree(tmp_path / "data")
+    fake.bootstrap.clear()
+    fake.description = no_leader(1, 1)
+    fake.later = [no_leader(None, None)]  # who has answered does so no more
+    assert format_node_3(tmp_path, "-I", INITIAL) == 1
+    assert "node-2:9093 runs this cluster and is in epoch 1" in capsys.readouterr().err
 
 
 def test_an_override_formats_a_known_voter(tmp_path: Path, fake: FakeQuorum) -> None:
