@@ -37,6 +37,7 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))
     from kraft_trio.application.configured_state_machine import state_machine_of
+    from kraft_trio.cli.freed_memory import keep_freed_memory
     from kraft_trio.cli.open_files import fitted, raise_open_file_limit
     from kraft_trio.config.values import KEY_VALUE
     from kraft_trio.running import run_node
@@ -49,6 +50,7 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     else:
         run = partial(run_node, config, state_machine=state_machine_of(config))
     _tune_garbage_collector()
+    keep_freed_memory()
     trio.run(partial(run, trace=trace))
 
 
