@@ -25,6 +25,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 FETCH_TIMEOUT_MS: Final = 2000
 """The default of controller.quorum.fetch.timeout.ms, used when no configuration file is given."""
 
+ANSWER_MS: Final = 5000
+"""How long one node may take to answer: a machine that is busy may take seconds."""
+
 _NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
 
 
@@ -81,7 +84,7 @@ class QuorumOptions:
 
         Raises UsageError, ConfigError.
         """
-        return AdminClient(self.endpoints(context, config))
+        return AdminClient(self.endpoints(context, config), request_timeout_ms=ANSWER_MS)
 
     def endpoints(self, context: click.Context, config: NodeConfig | None = None) -> tuple[Endpoint, ...]:
         """The nodes to ask.  Raises UsageError, ConfigError."""

@@ -10,7 +10,7 @@ import trio
 from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.output import counted, echo
-from kraft_trio.cli.quorum_options import described, node_options
+from kraft_trio.cli.quorum_options import ANSWER_MS, described, node_options
 from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
@@ -84,7 +84,7 @@ def _own_endpoint(config: NodeConfig) -> Endpoint:
 
 
 async def _take_all(nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int) -> Told:
-    client = AdminClient(nodes)
+    client = AdminClient(nodes, request_timeout_ms=ANSWER_MS)
     cluster_id = None
     if all_voters:
         quorum = await described(client, _FIND_LEADER_MS)
