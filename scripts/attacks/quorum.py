@@ -20,8 +20,8 @@ DEFAULT_TIMEOUTS = {
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
 }
-PATIENT = {**DEFAULT_TIMEOUTS, "controller.quorum.fetch.timeout.ms": "6000"}
-"""Beside other work a machine may pause a leader for some seconds, and no attack is to blame."""
+PATIENT = {**DEFAULT_TIMEOUTS, "controller.quorum.fetch.timeout.ms": "15000"}
+"""Beside other work a machine may pause a leader for ten seconds, and no attack is to blame."""
 METRICS_EVERY = {"kraft.metrics.interval.ms": "200"}
 
 

@@ -82,7 +82,7 @@ def test_a_lock_has_one_owner_at_a_time(clients: list[Any]) -> None:
     counted, most = [0], [0]
 
     def work(client: Any) -> None:
-        lock = client.lock(id="mutex", ttl=60)
+        lock = client.lock(id="mutex", ttl=600)
         wait_until("the lock is free", lock.acquire)
         counted[0] += 1
         most[0] = max(most[0], counted[0])
@@ -115,12 +115,12 @@ def test_it_goes_on_when_the_leader_is_killed(make_quorum: MakeQuorum) -> None:
     leader = kv.quorum.leader().id
     survivor = next(node_id for node_id in kv.ports if node_id != leader)
     client = etcd3gw.client(host="127.0.0.1", port=kv.ports[survivor], timeout=20)
-    lease = client.lease(ttl=60)
+    lease = client.lease(ttl=600)
     client.put("a", "1", lease)
     kv.quorum.nodes[leader].kill()
     wait_until("a put succeeds", lambda: _put(client))
     assert client.get("a") == [b"1"]
-    assert lease.refresh() == 60
+    assert lease.refresh() == 600
     kv.start(leader)
     other = etcd3gw.client(host="127.0.0.1", port=kv.ports[leader], timeout=20)
     assert (other.get("a"), other.get("b")) == ([b"1"], [b"2"])

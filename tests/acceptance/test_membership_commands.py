@@ -184,7 +184,7 @@ def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: Make
 @pytest.mark.rotating(3)
 def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: MakeQuorum) -> None:
     """With --listeners, the command makes both changes itself."""
-    quorum = make_quorum(voters=3)
+    quorum = make_quorum(voters=3, is_steady=True)
     quorum.start()
     quorum.wait_until_caught_up()
     leader = quorum.leader()

@@ -186,7 +186,7 @@ async def test_a_node_serves_until_it_is_told_to_stop(
     try:
         with trio.fail_after(2 * WAIT_SECONDS):
             async with LogClient([Endpoint("127.0.0.1", port)]) as client:
-                offsets = await client.produce([b"a", b"b"])
+                offsets = await client.produce([b"a", b"b"], int(1000 * WAIT_SECONDS))
                 read = [record.value async for record in client.read(offsets[0], until=offsets[1] + 1)]
         assert read == [b"a", b"b"]
         describe = ["metadata-quorum", "--bootstrap-controller", f"127.0.0.1:{port}", "describe", "--status", "--json"]

@@ -77,13 +77,13 @@ async def test_a_node_serves_and_stops_without_stderr(kind: str, tmp_path: Path)
         try:
             with trio.fail_after(SECONDS):
                 async with LogClient([Endpoint("127.0.0.1", port)]) as client:
-                    await client.produce([b"a", b"b"])
+                    await client.produce([b"a", b"b"], 1000 * SECONDS)
                 # What is not a frame is told in the log.
                 for _ in range(100):
                     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                         await stream.send_all(b"\xff" * 8)
                 async with LogClient([Endpoint("127.0.0.1", port)]) as client:
-                    assert len(await client.produce([b"c"])) == 1
+                    assert len(await client.produce([b"c"], 1000 * SECONDS)) == 1
             process.send_signal(signal.SIGTERM)
             with trio.fail_after(SECONDS):
                 await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)

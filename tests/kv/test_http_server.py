@@ -92,7 +92,8 @@ async def test_a_connection_too_many_is_closed() -> None:
         assert (await ask(one)).startswith(b"HTTP/1.1 200 OK")
 
 
-async def test_the_end_waits_for_requests_under_way() -> None:
+async def test_the_end_waits_for_requests_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "GRACE_S", LIMIT_S)
     async with serving() as served, await served.connect() as idle, await served.connect() as one:
         await ask(idle)
         await one.send_all(GET % b"held")
