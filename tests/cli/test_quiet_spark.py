@@ -59,7 +59,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
 def java_says(*arguments: str) -> str:
     """On stderr, of the Java that Spark would start."""
     java = Path(os.environ["JAVA_HOME"], "bin", "java")
-    return subprocess.run([java, *arguments], capture_output=True, text=True, timeout=60, check=False).stderr
+    return subprocess.run([java, *arguments], capture_output=True, text=True, timeout=600, check=False).stderr
 
 
 def test_nothing_is_said_and_nothing_is_left(session: Session, capfd: pytest.CaptureFixture[str]) -> None:

@@ -87,5 +87,5 @@ def test_a_random_plan_in_other_processes_with_other_hash_seeds() -> None:
 def run_in_process(hash_seed: str, program: str) -> str:
     command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout.strip()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).parent.parent.parent
-ALLOWED_SECONDS: Final = 90
+ALLOWED_SECONDS: Final = 600
 
 
 def run(command: list[str], *, seconds: float | None = ALLOWED_SECONDS, **environment: str) -> str:
