@@ -25,7 +25,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.messages import QuorumView
-from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord
 
@@ -69,7 +69,11 @@ class Node(NodeInThread[T, R]):
 
     async def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
         """Like `kraft_trio.Node.execute`."""
-        return await self._call(partial(self._node.execute, command, request_id))
+        call = self._thread.submit(partial(self._node.execute, command, request_id))
+        try:
+            return await _result(call)
+        except NodeClosedError as error:
+            raise not_executed(call, request_id) from error
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:
         """Like `kraft_trio.Node.committed`."""

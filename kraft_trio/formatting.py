@@ -11,7 +11,7 @@ from uuid import UUID
 import trio
 
 from kraft_trio.client.known_voter import refuse_known_voter
-from kraft_trio.config import NodeConfig
+from kraft_trio.config import NodeConfig, check_is_config
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text, directory_id_to_text
@@ -45,6 +45,7 @@ def format_node(config: NodeConfig, cluster_id: str, voters: VoterSet | None = N
     Raises ConfigError if the node is not among `voters` or `cluster_id` is not a UUID, and StorageError if the
     directory is already formatted or cannot be written.  Nothing has changed then.
     """
+    check_is_config(config)
     _check_cluster_id(cluster_id)
     if voters is None:
         directory_id = _random_directory_id()
@@ -81,9 +82,11 @@ async def ensure_formatted(
     lost what it has acknowledged.  Raises
 
     - ConfigError for a cluster id that is no UUID, or another own address in `first_voters` than in the configuration,
+    - TypeError for an argument of another type, such as a node id that is text,
     - StorageError if the directory belongs to another node, cluster or topic, if the others know this voter already, or
       if the directory cannot be written.
     """
+    check_is_config(config)
     _check_cluster_id(cluster_id)
     voters = None if first_voters is None else _first_voters(config, cluster_id, first_voters)
     own = None if voters is None else voters.get(config.node_id)
@@ -100,6 +103,14 @@ async def ensure_formatted(
 
 
 def _first_voters(config: NodeConfig, cluster_id: str, given: Mapping[int, Endpoint | str]) -> VoterSet:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"first_voters: {type(given).__name__}, expected a mapping from node ids to addresses")
+    for node_id, address in given.items():
+        # Text never equals the id of this node, which would be formatted as one that joins.
+        if not isinstance(node_id, int):
+            raise TypeError(f"first_voters: node id {node_id!r}, expected an int")
+        if not isinstance(address, str | Endpoint):
+            raise TypeError(f"first_voters: node {node_id} at {address!r}, expected text or an Endpoint")
     try:
         endpoints = {
             node_id: parse_peer(endpoint) if isinstance(endpoint, str) else endpoint
@@ -140,6 +151,8 @@ def _is_formatted(config: NodeConfig, cluster_id: str) -> bool:
 
 
 def _check_cluster_id(cluster_id: str) -> None:
+    if not isinstance(cluster_id, str):
+        raise TypeError(f"cluster_id: {cluster_id!r}, expected text, as random_uuid returns it")
     try:
         directory_id_from_text(cluster_id)
     except ValueError as error:

@@ -12,7 +12,7 @@ from uuid import UUID
 import trio
 
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import NodeClosedError
+from kraft_trio.errors import KraftError, NodeClosedError, NotAppendedError, OutcomeUnknownError
 from kraft_trio.messages import QuorumView, Staleness
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
@@ -32,6 +32,7 @@ class Call(Generic[V]):
 
     def __init__(self, thread: TrioThread, function: Callable[[], Awaitable[V]]) -> None:
         self.future: Future[V] = Future()
+        self.has_begun = False
         self._thread = thread
         self._function = function
         self._scope = trio.CancelScope()
@@ -42,6 +43,7 @@ class Call(Generic[V]):
 
     async def run(self) -> None:
         """The Trio task.  Only the cancellation of the whole thread comes out of it."""
+        self.has_begun = True
         with self._scope:
             try:
                 result = await self._function()
@@ -231,6 +233,13 @@ class NodeInThread(Generic[T, R]):
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
         """Like `Node.observer_supports`."""
         self._thread.read(lambda: self._node.observer_supports(observer, kraft_versions))
+
+
+def not_executed(call: Call[Any], request_id: UUID | None) -> KraftError:
+    """What `execute` raises if the thread has ended before its call."""
+    if call.has_begun:
+        return OutcomeUnknownError("execute: the node stopped before it knew the result", request_id=request_id)
+    return NotAppendedError("execute: the node has stopped")
 
 
 class MetricsInThread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +17,7 @@ from kraft_trio.application.decoding import ON_BAD_RECORD, OnBadRecord
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
-from kraft_trio.config import LoadedConfig, NodeConfig
+from kraft_trio.config import NodeConfig, check_is_config
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageFailure
 from kraft_trio.logs import get_logger, naming_node
@@ -234,13 +235,23 @@ async def _running(
 
 def _check_types(config: object, serde: object) -> None:
     """Raises TypeError for the arguments that are most often mixed up."""
-    if not isinstance(config, NodeConfig):
-        hint = "; it is its .config" if isinstance(config, LoadedConfig) else ""
-        raise TypeError(f"config: {type(config).__name__}, expected NodeConfig{hint}")
-    if serde is not None and not (
-        callable(getattr(serde, "encode", None)) and callable(getattr(serde, "decode", None))
-    ):
-        raise TypeError(f"serde: {serde!r}, expected an object with encode and decode")
+    check_is_config(config)
+    if serde is not None and not all(_takes_one(getattr(serde, name, None)) for name in ("encode", "decode")):
+        instead = f"the class {serde.__name__}" if isinstance(serde, type) else repr(serde)
+        raise TypeError(f"serde: {instead}, expected an object with encode and decode")
+
+
+def _takes_one(method: object) -> bool:
+    """Whether this can be called with one argument; a method of a class in place of its instance cannot."""
+    if not callable(method):
+        return False
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions have no signature
+        pass
+    return True
 
 
 async def run_node(

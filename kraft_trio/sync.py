@@ -28,7 +28,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.messages import QuorumView
-from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord
 
@@ -90,7 +90,11 @@ class Node(NodeInThread[T, R]):
 
     def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:
         """Like `kraft_trio.Node.execute`."""
-        return self._call(partial(self._node.execute, command, request_id))
+        call = self._thread.submit(partial(self._node.execute, command, request_id))
+        try:
+            return _result(call)
+        except NodeClosedError as error:
+            raise not_executed(call, request_id) from error
 
     def committed(self, from_offset: int = 0) -> Generator[Committed[T], None, None]:
         """Like `kraft_trio.Node.committed`."""
@@ -175,7 +179,7 @@ def open_node(
 ) -> AbstractContextManager[Node[Any, Any]]:
     """Open a node as `kraft_trio.open_node` does, in a thread of its own, until the block is left.
 
-    A fault of the running node is raised when the block is left; calls in the block raise NodeClosedError before that.
+    A fault of the running node is raised when the block is left.  Before that, calls in the block fail.
     """
     options: dict[str, Any] = {
         "serde": serde,

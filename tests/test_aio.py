@@ -6,12 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import trio
 
 from examples.bank import SERDE, Bank, Command, Deposit, NotEnoughMoney, Transfer
-from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, OutcomeUnknownError, StorageError, aio
+from kraft_trio import (
+    Committed,
+    EncodeError,
+    NodeClosedError,
+    NodeConfig,
+    NotAppendedError,
+    OutcomeUnknownError,
+    StorageError,
+    aio,
+)
 from kraft_trio.errors import leaves
 from tests.support.single_voter import single_voter
 
@@ -146,6 +156,26 @@ def test_a_fault_does_not_hide_an_error_of_the_block(config: NodeConfig) -> None
     assert sorted(type(error).__name__ for error in leaves(raised.value)) == ["KeyError", "ValueError"]
 
 
+def test_a_command_cut_off_by_the_end_is_unknown(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+
+        async def parked(_command: Command, _request_id: UUID | None) -> int:
+            loop.call_soon_threadsafe(began.set)
+            await trio.sleep_forever()
+
+        async with aio.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+            monkeypatch.setattr(node._node, "execute", parked)
+            request_id = node.new_request_id()
+            command = asyncio.create_task(node.execute(Deposit("alice", 1), request_id))
+            await began.wait()
+        with pytest.raises(OutcomeUnknownError) as raised:
+            await command
+        assert raised.value.request_id == request_id
+
+    asyncio.run(main())
+
+
 def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) -> None:
     async def main() -> None:
         with pytest.raises(KeyError):
@@ -153,6 +183,8 @@ def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) ->
                 raise KeyError("mine")
         with pytest.raises(NodeClosedError):
             await node.read_barrier()
+        with pytest.raises(NotAppendedError, match="the node has stopped"):
+            await node.execute(Deposit("alice", 1))
         with pytest.raises(NodeClosedError):
             _ = node.stale
         async with aio.open_node(config, serde=SERDE, state_machine=Bank()) as again:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import trio
 
 from examples.bank import SERDE, Bank, Command, Deposit, NotEnoughMoney, Transfer
-from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, sync
+from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, NotAppendedError, OutcomeUnknownError, sync
 from tests.support.single_voter import single_voter
 
 
@@ -46,6 +47,8 @@ def test_calls_give_the_results_and_errors_of_the_node(config: NodeConfig) -> No
         assert node.take_snapshot() is not None
     with pytest.raises(NodeClosedError):
         node.read_barrier()
+    with pytest.raises(NotAppendedError, match="the node has stopped"):
+        node.execute(Deposit("alice", 10))
 
 
 def test_several_threads_call_at_once(config: NodeConfig) -> None:
@@ -104,6 +107,29 @@ def test_a_call_ends_with_the_thread_of_its_node(config: NodeConfig, monkeypatch
         began.wait()
     reader.join(60)
     assert len(errors) == 1
+
+
+def test_a_command_cut_off_by_the_end_is_unknown(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, errors = threading.Event(), []
+
+    async def parked(_command: Command, _request_id: UUID | None) -> int:
+        began.set()
+        await trio.sleep_forever()
+
+    def deposit(node: sync.Node[Command, int], request_id: UUID) -> None:
+        try:
+            node.execute(Deposit("alice", 1), request_id)
+        except OutcomeUnknownError as error:
+            errors.append(error.request_id)
+
+    with sync.open_node(config, serde=SERDE, state_machine=Bank()) as node:
+        monkeypatch.setattr(node._node, "execute", parked)
+        request_id = node.new_request_id()
+        caller = threading.Thread(target=deposit, args=(node, request_id), daemon=True)
+        caller.start()
+        began.wait()
+    caller.join(60)
+    assert errors == [request_id]
 
 
 def test_errors_of_the_block_come_out_and_the_node_closes(config: NodeConfig) -> None:

@@ -158,6 +158,13 @@ class LoadedConfig:
     warnings: tuple[str, ...] = ()
 
 
+def check_is_config(config: object) -> None:
+    """Raises TypeError, with a hint, for anything but a NodeConfig."""
+    if not isinstance(config, NodeConfig):
+        hint = "; it is its .config" if isinstance(config, LoadedConfig) else ""
+        raise TypeError(f"config: {type(config).__name__}, expected NodeConfig{hint}")
+
+
 def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | None = None) -> LoadedConfig:
     """Read a `.properties` file; `overrides` (key to text) win over it.
 

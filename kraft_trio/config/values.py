@@ -50,6 +50,8 @@ def parse_endpoint(text: str) -> Endpoint:
         raise ValueError(f"{text!r} has no port (host:port expected)")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
+    elif "://" in host:
+        raise ValueError(f"{text!r}: host:port expected, without the name of the listener")
     elif ":" in host:
         raise ValueError(f"{text!r}: an IPv6 address is written in brackets, as in [::1]:9093")
     if not _HOST.match(host):

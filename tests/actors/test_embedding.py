@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.config import LoadedConfig, NodeConfig
 from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError
 from kraft_trio.node import Node
@@ -175,3 +176,5 @@ def test_a_configuration_of_another_type_gets_a_sentence() -> None:
         open_node("node.properties")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="serde: 5, expected an object with encode and decode"):
         open_node(loaded.config, serde=5)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="serde: the class MsgpackSerde, expected an object with encode and decode"):
+        open_node(loaded.config, serde=MsgpackSerde)  # type: ignore[call-overload]

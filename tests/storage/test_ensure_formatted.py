@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -146,4 +147,22 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             await ensure_formatted(config, cluster_id, voters)
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"config": {"node_id": 1}}, "config: dict, expected NodeConfig"),
+        ({"cluster_id": 5}, "cluster_id: 5, expected text"),
+        ({"first_voters": list(VOTERS.values())}, "first_voters: list, expected a mapping from node ids to addresses"),
+        ({"first_voters": {str(id): one for id, one in VOTERS.items()}}, "first_voters: node id '1', expected an int"),
+        ({"first_voters": {**VOTERS, 2: 19092}}, "first_voters: node 2 at 19092, expected text or an Endpoint"),
+    ],
+)
+async def test_arguments_of_another_type_are_named(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
+    arguments = {"config": config_of(tmp_path), "cluster_id": CLUSTER_ID, "first_voters": VOTERS} | wrong
+    with pytest.raises(TypeError, match=said):
+        await ensure_formatted(**arguments)
     assert contents(tmp_path) == {}
