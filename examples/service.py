@@ -5,6 +5,7 @@ lists them.  The bootstrap servers are the voters, in the order of their ids fro
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -24,8 +25,12 @@ async def running_node(app: FastAPI) -> AsyncIterator[None]:
     config = NodeConfig.from_environment()
     voters = dict(enumerate(config.quorum_bootstrap_servers, start=1))
     await aio.ensure_formatted(config, CLUSTER_ID, voters)
-    async with aio.open_node(config, serde=SERDE, state_machine=bank) as app.state.node:
-        yield
+    try:
+        async with aio.open_node(config, serde=SERDE, state_machine=bank) as app.state.node:
+            yield
+    except Exception:  # a fault of the node, without which uvicorn would go on
+        asyncio.get_running_loop().call_soon(sys.exit, 1)
+        raise
 
 
 app = FastAPI(lifespan=running_node)

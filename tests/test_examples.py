@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, cast
 from urllib.error import HTTPError
@@ -116,8 +118,8 @@ def test_each_example_has_thirty_to_eighty_lines() -> None:
 
 
 @contextmanager
-def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> Iterator[str]:
-    """The service of one node, up; its URL."""
+def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """The service of one node, up."""
     environment = {
         "KRAFT_NODE_ID": str(node_id),
         "KRAFT_LISTENERS": f"CONTROLLER://{addresses[node_id - 1]}",
@@ -135,7 +137,7 @@ def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> I
                     break
             else:
                 pytest.fail("".join(output))
-            yield f"http://127.0.0.1:{port}"
+            yield process
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=ALLOWED_SECONDS)
@@ -161,10 +163,10 @@ def ask(method: str, url: str) -> Any:
 def test_the_service_executes_a_repeated_request_once(count: int, tmp_path: Path) -> None:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     with ExitStack() as stack:
-        urls = [
+        ports = free_ports(count)
+        for node_id, port in enumerate(ports, start=1):
             stack.enter_context(serving(node_id, addresses, tmp_path, port))
-            for node_id, port in enumerate(free_ports(count), start=1)
-        ]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
         deposit, transfer = (ask("POST", f"{urls[0]}/request-ids") for _ in range(2))
         for url in [*urls, urls[0]]:
             assert ask("PUT", f"{url}/deposits/{deposit}?account=alice&amount=100") == 100
@@ -174,6 +176,19 @@ def test_the_service_executes_a_repeated_request_once(count: int, tmp_path: Path
         assert ask("PUT", f"{urls[-1]}/transfers/{another}?payer=bob&payee=alice&amount=31") == 409
         assert ask("PUT", f"{urls[-1]}/deposits/{'0' * 32}?account=bob&amount=1") == 422
         assert [ask("GET", f"{url}/balances/bob") for url in urls] == [30] * count
+
+
+@pytest.mark.acceptance
+def test_the_service_ends_with_its_node(tmp_path: Path) -> None:
+    own, port = free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    with serving(1, [f"127.0.0.1:{own}"], tmp_path, port) as process:
+        deposit = ask("POST", f"{url}/request-ids")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        with suppress(OSError, HTTPException):  # the service may end before it has answered
+            ask("PUT", f"{url}/deposits/{deposit}?account=alice&amount=100")
+        assert "File too large" in process.communicate(timeout=ALLOWED_SECONDS)[1]
+        assert process.returncode == 1
 
 
 @pytest.mark.xdist_group("mypy")
