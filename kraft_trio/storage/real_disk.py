@@ -335,7 +335,7 @@ class RealDisk:
         except BlockingIOError:
             os.close(descriptor)
             raise AlreadyLockedError(
-                f"{path}: the lock is held by another process; one node at a time may use its directory"
+                f"{path}: the lock is held already; one node at a time may use its directory"
             ) from None
         return RealLock(descriptor)
 

@@ -220,7 +220,7 @@ def test_forgetting_what_is_cached_loses_nothing_that_was_synced(place: Place) -
 
 def test_a_lock_is_held_once(place: Place) -> None:
     lock = place.disk.lock(f"{place.root}/.lock")
-    with pytest.raises(AlreadyLockedError, match=r"\.lock"):
+    with pytest.raises(AlreadyLockedError, match=r"\.lock: the lock is held already"):
         place.disk.lock(f"{place.root}/.lock")
     lock.release()
     lock.release()

@@ -319,9 +319,7 @@ class SimulatedDisk:
     def lock(self, path: str) -> SimulatedLock:
         self.call("lock", path)
         if path in self.locked:
-            raise AlreadyLockedError(
-                f"{path}: the lock is held by another process; one node at a time may use its directory"
-            )
+            raise AlreadyLockedError(f"{path}: the lock is held already; one node at a time may use its directory")
         names = self._names(parent(path))
         if base_name(path) not in names.present:
             names.add(base_name(path), Inode())
