@@ -22,7 +22,7 @@ import pytest
 from examples.lock import Acquire, Lock, Release, locked
 from harness.ports import free_ports
 from kraft_trio import Committed
-from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
+from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run, run_mypy
 
 EXAMPLES = REPOSITORY / "examples"
 
@@ -194,5 +194,5 @@ def test_the_service_ends_with_its_node(tmp_path: Path) -> None:
 @pytest.mark.xdist_group("mypy")
 def test_the_examples_are_typed() -> None:
     modules = [f"examples.{path.stem}" for path in sorted(EXAMPLES.glob("*.py"))]
-    settings = ["--strict", "--config-file", str(REPOSITORY / "pyproject.toml")]
-    run([sys.executable, "-m", "mypy", *settings, *(f"-m{module}" for module in modules)], seconds=None)
+    checked = run_mypy(*(f"-m{module}" for module in modules))
+    assert checked.returncode == 0, checked.stdout + checked.stderr

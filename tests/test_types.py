@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kraft_trio
-from tests.support.programs import REPOSITORY
+from tests.support.programs import REPOSITORY, run_mypy
 
 REJECTED = Path(__file__).parent / "data" / "rejected_calls.py"
 DOCUMENTS = ("README.md", "docs/EMBEDDING.md")
@@ -70,9 +70,7 @@ def test_the_package_is_marked_as_typed() -> None:
 
 @pytest.mark.xdist_group("mypy")
 def test_mypy_rejects_wrong_calls_and_no_others() -> None:
-    settings = str(REPOSITORY / "pyproject.toml")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", settings, str(REJECTED)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = run_mypy(str(REJECTED))
     found = {int(line) for line in re.findall(rf"{REJECTED.name}:(\d+): error", done.stdout)}
     assert found == rejected_lines(), done.stdout
 

@@ -13,7 +13,7 @@ REPOSITORY: Final = Path(__file__).parent.parent.parent
 ALLOWED_SECONDS: Final = 600
 
 
-def run(command: list[str], *, seconds: float | None = ALLOWED_SECONDS, **environment: str) -> str:
+def run(command: list[str], *, seconds: float = ALLOWED_SECONDS, **environment: str) -> str:
     """What the command prints; it must end well and in time."""
     completed = subprocess.run(
         command,
@@ -28,15 +28,24 @@ def run(command: list[str], *, seconds: float | None = ALLOWED_SECONDS, **enviro
     return completed.stdout
 
 
-def check_program(*programs: Path) -> None:
-    """Programs of the documents keep the rules of the package: types, lint and format.
+def run_mypy(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `mypy --strict` with the settings of the package; any exit code is returned.
 
     Without its cache, mypy takes a minute or more.  The first call fills the cache for the others, and for the gate.
+    The cache is a database that one process at a time may write.
     """
     settings = str(REPOSITORY / "pyproject.toml")
-    files = [str(program) for program in programs]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *arguments]
     with open(settings) as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        run([sys.executable, "-m", "mypy", "--strict", "--config-file", settings, *files], seconds=None)
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def check_program(*programs: Path) -> None:
+    """Programs of the documents keep the rules of the package: types, lint and format."""
+    settings = str(REPOSITORY / "pyproject.toml")
+    files = [str(program) for program in programs]
+    checked = run_mypy(*files)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     run([sys.executable, "-m", "ruff", "check", "--config", settings, *files])
     run([sys.executable, "-m", "ruff", "format", "--check", "--config", settings, *files])
