@@ -16,6 +16,8 @@ from rich.console import Console
 
 from benchmarks import (
     anatomy,
+    append,
+    builds,
     etcd_cluster,
     failover,
     kv,
@@ -23,9 +25,11 @@ from benchmarks import (
     machine,
     membership,
     memory,
+    open_loop,
     open_time,
     reads,
     simulation,
+    sizes,
     snapshot_commits,
     snapshot_fetch,
     snapshot_files,
@@ -33,7 +37,9 @@ from benchmarks import (
     spark_campaign,
     spark_read,
     spark_stream,
+    startup,
     throughput,
+    timeline,
 )
 from benchmarks.children import BenchmarkError
 from benchmarks.context import Context
@@ -50,7 +56,13 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "throughput": throughput.measure,
     "reads": reads.measure,
     "anatomy": anatomy.measure,
+    "timeline": timeline.measure,
     "kv": kv.measure,
+    "append": append.measure,
+    "open-loop": open_loop.measure,
+    "sizes": sizes.measure,
+    "start-up": startup.measure,
+    "builds": builds.measure,
     "failover": failover.measure,
     "membership": membership.measure,
     "open": open_time.measure,
@@ -77,19 +89,36 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
 )
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A configuration key for our nodes.")
 @click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    default=[sys.executable],
+    metavar="PATH",
+    help="An interpreter of Python for `builds`; may be repeated.  [default: the one that runs this]",
+)
+@click.option(
     "--results", type=click.Path(file_okay=False, path_type=Path), default=HERE / "results", help="Where reports go."
 )
-def main(names: tuple[str, ...], quick: bool, directory: Path, overrides: tuple[str, ...], results: Path) -> None:
+def main(
+    names: tuple[str, ...],
+    quick: bool,
+    directory: Path,
+    overrides: tuple[str, ...],
+    pythons: tuple[str, ...],
+    results: Path,
+) -> None:
     console = Console(stderr=True, width=None if sys.stderr.isatty() else FILE_WIDTH)
     if wrong := [text for text in overrides if "=" not in text]:
         raise click.BadParameter(f"{wrong[0]!r}: expected KEY=VALUE", param_hint="--override")
     settings = dict(text.split("=", 1) for text in overrides)
-    chosen = list(MEASUREMENTS) if not names or "all" in names else list(dict.fromkeys(names))
+    chosen = [name for name in MEASUREMENTS if name != "timeline"]
+    if names and "all" not in names:
+        chosen = list(dict.fromkeys(names))
     directory.mkdir(parents=True, exist_ok=True)
     if (kind := machine.file_system_of(directory)) in IN_MEMORY:
         raise click.BadParameter(f"{directory} is on {kind}, where fsync does nothing", param_hint="--directory")
     with tempfile.TemporaryDirectory(dir=directory) as work:
-        report = trio.run(_run, console, chosen, quick, Path(work), settings)
+        report = trio.run(_run, console, chosen, quick, Path(work), settings, pythons)
     report.print_to(Console(width=None if sys.stdout.isatty() else FILE_WIDTH))
     for path in report.write_to(results):
         console.print(f"written: {path}")
@@ -97,7 +126,14 @@ def main(names: tuple[str, ...], quick: bool, directory: Path, overrides: tuple[
         sys.exit(1)
 
 
-async def _run(console: Console, names: list[str], quick: bool, directory: Path, overrides: dict[str, str]) -> Report:
+async def _run(
+    console: Console,
+    names: list[str],
+    quick: bool,
+    directory: Path,
+    overrides: dict[str, str],
+    pythons: tuple[str, ...],
+) -> Report:
     started, began = now(), time.monotonic()
     with console.status("measuring the machine") as status:
 
@@ -106,7 +142,7 @@ async def _run(console: Console, names: list[str], quick: bool, directory: Path,
             status.update(line)
             console.print(line, markup=False, highlight=False)
 
-        context = Context(quick=quick, directory=directory, overrides=overrides, say=say)
+        context = Context(quick=quick, directory=directory, overrides=overrides, pythons=pythons, say=say)
         missing = etcd_cluster.why_unavailable()
         etcd_version = None if missing else await etcd_cluster.version()
         here = machine.describe(directory, etcd_version)

@@ -63,14 +63,19 @@ class Child:
 
 
 async def start_child(
-    name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    name: str,
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start a process.  Raises BenchmarkError when the command does not exist."""
     with log.open("ab") as output:
         try:
             process = await trio.lowlevel.open_process(
                 list(command),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output,
                 stderr=output,
                 env={**os.environ, **(environment or {})},

@@ -23,6 +23,8 @@ class Context:
     """Parent of the data directories, on the file system to measure."""
     overrides: dict[str, str]
     """Configuration of our nodes that differs from the defaults, by key."""
+    pythons: tuple[str, ...]
+    """Interpreters of Python that `builds` compares."""
     say: Callable[[str], None]
     """Shows one line of progress."""
 

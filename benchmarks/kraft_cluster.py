@@ -32,6 +32,8 @@ class KraftCluster:
     environment: Mapping[str, str] = NO_OVERRIDES
     by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({})
     """Further overrides of single nodes."""
+    python: str | None = None
+    """The interpreter that runs the nodes, in an environment with what they need; by default this process's own."""
 
     @classmethod
     @asynccontextmanager
@@ -44,6 +46,7 @@ class KraftCluster:
         static_voters: bool = False,
         environment: Mapping[str, str] = NO_OVERRIDES,
         by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+        python: str | None = None,
     ) -> AsyncIterator[KraftCluster]:
         """Start a new quorum with its data below `directory`, wait for a leader, and stop the quorum on exit.
 
@@ -54,7 +57,7 @@ class KraftCluster:
         quorum = await trio.to_thread.run_sync(
             lambda: Quorum(directory, voters, timeouts=NO_OVERRIDES, static_voters=static_voters)
         )
-        cluster = cls(quorum, overrides, environment, by_node)
+        cluster = cls(quorum, overrides, environment, by_node, python)
         try:
             for node in quorum.nodes:
                 await cluster.start(node)
@@ -79,7 +82,11 @@ class KraftCluster:
 
     def start_process(self, node: NodeProcess, overrides: Mapping[str, str] = NO_OVERRIDES) -> None:
         settings = {**self.overrides, **self.by_node.get(node.id, {}), **overrides}
-        node.start([f"{key}={value}" for key, value in settings.items()], environment=self.environment)
+        node.start(
+            [f"{key}={value}" for key, value in settings.items()],
+            prefix=[self.python] if self.python else [],
+            environment=self.environment,
+        )
 
     async def kill(self, node: int) -> None:
         """Send SIGKILL and wait for the end."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 
 import attrs
@@ -89,6 +90,7 @@ async def compare(
     seconds: float,
     operation: str = "commit",
     load_of: LoadOf | None = None,
+    value_bytes: int = VALUE_BYTES,
 ) -> dict[str, Measured]:
     """Run the rounds; the key is OURS or ETCD.  Raises BenchmarkError when an acknowledged record is not in the log."""
     measured = {OURS: Measured()} | ({ETCD: Measured()} if systems.etcd else {})
@@ -97,7 +99,7 @@ async def compare(
         order = list(measured)
         for system in order if number % 2 == 0 else reversed(order):
             into = measured[system]
-            load, pids = await (load_of or _load_of)(systems, system, in_flight)
+            load, pids = await (load_of or partial(_load_of, value_bytes))(systems, system, in_flight)
             cpu_before = cpu_seconds(pids)
             result = await load(operation, seconds)
             into.server_cpu_us.append((cpu_seconds(pids) - cpu_before) / result.all_operations * 1e6)
@@ -114,9 +116,9 @@ async def compare(
     return measured
 
 
-async def _load_of(systems: Systems, system: str, in_flight: int) -> tuple[Load, list[int]]:
+async def _load_of(value_bytes: int, systems: Systems, system: str, in_flight: int) -> tuple[Load, list[int]]:
     """How to load the leader of that system now, and its processes."""
-    common = ("--in-flight", str(in_flight), "--value-bytes", str(VALUE_BYTES))
+    common = ("--in-flight", str(in_flight), "--value-bytes", str(value_bytes))
     if system == OURS:
         endpoint = systems.kraft.endpoint(await systems.kraft.leader())
         where: tuple[str, ...] = ("kraft", endpoint.host, str(endpoint.port), *common)

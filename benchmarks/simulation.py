@@ -10,13 +10,14 @@ from benchmarks.children import run_to_end
 from benchmarks.context import Context
 from benchmarks.report import Aim, Section
 
-AIM = 100.0
-"""Virtual seconds per second, five nodes with a light workload."""
 LIGHT = "5 nodes, 1 append a second"
+BUSIER = "5 nodes, 5 appends a second"
+AIMS = {LIGHT: 200.0, BUSIER: 80.0}
+"""Virtual seconds per second."""
 CALM: dict[str, tuple[str, ...]] = {
     "5 nodes, idle": ("--appends-per-s", "0"),
     LIGHT: ("--appends-per-s", "1"),
-    "5 nodes, 5 appends a second": ("--appends-per-s", "5"),
+    BUSIER: ("--appends-per-s", "5"),
     "3 nodes, 1 append a second": ("--appends-per-s", "1", "--nodes", "3"),
 }
 PROGRAM = (sys.executable, "-m", "benchmarks.loads.simulated_cluster")
@@ -34,7 +35,7 @@ async def measure(context: Context) -> Section:
             speed = await _speed("faulty", "--nodes", str(nodes), "--seed", str(number))
             speeds[f"{nodes} nodes, all faults, 1 to 4 clients"].append(speed)
         context.say(f"simulation, round {number + 1} of {rounds}")
-    light = statistics.median(speeds[LIGHT])
+    medians = {name: statistics.median(values) for name, values in speeds.items()}
     return Section(
         name="simulation",
         title="The simulator",
@@ -44,10 +45,13 @@ async def measure(context: Context) -> Section:
         ),
         columns=("what", "median", "least", "most"),
         rows=tuple(
-            (name, f"{statistics.median(values):.0f}", f"{min(values):.0f}", f"{max(values):.0f}")
+            (name, f"{medians[name]:.0f}", f"{min(values):.0f}", f"{max(values):.0f}")
             for name, values in speeds.items()
         ),
-        aims=(Aim(f"{LIGHT}: at least {AIM:.0f} virtual seconds a second", f"{light:.0f}", light >= AIM),),
+        aims=tuple(
+            Aim(f"{name}: at least {aim:.0f} virtual seconds a second", f"{medians[name]:.0f}", medians[name] >= aim)
+            for name, aim in AIMS.items()
+        ),
         data={"virtual seconds per CPU second": speeds},
     )
 

@@ -1,6 +1,8 @@
-"""Run a node of a quorum, let it lead, and load it in its process: `python -m benchmarks.loads.embedded FILE …`.
+"""Run a node of a quorum, and load it in its process: `python -m benchmarks.loads.embedded FILE …`.
 
-`barrier` is `Node.read_barrier`, and `execute` puts into the key-value store by `Node.execute`.
+`barrier` is `Node.read_barrier`, `append` is `Node.append` of one record, and `execute` puts into the key-value store
+by `Node.execute`.  The node leads, or with `--follower` another node does.  `--rate` makes an open loop: operations
+start at that rate, however long the others take, and a latency counts from the time at which its operation was due.
 """
 
 from __future__ import annotations
@@ -30,22 +32,34 @@ async def load(
     properties: str,
     overrides: dict[str, str],
     operation: str,
+    follower: bool,
+    rate: float,
     in_flight: int,
     value_bytes: int,
     warm_up_seconds: float,
     seconds: float,
 ) -> LoadResult:
-    """Keep `in_flight` operations outstanding for that time, in the leader's process."""
+    """Keep `in_flight` operations outstanding for that time, or start them at that rate, in the node's process."""
     config = load_config(properties, overrides).config
     opened: AbstractAsyncContextManager[Node[Any, Any]] = open_node(config)
     if operation == "execute":
         opened = open_node(config, serde=CommandSerde(), state_machine=KvMachine())
     async with opened as node:
         await node.wait_for_leader()
-        await node.transfer_leadership(config.node_id)
+        if not follower:
+            await node.transfer_leadership(config.node_id)
         await node.read_barrier()
-        operations = _puts(node, bytes(value_bytes)) if operation == "execute" else itertools.repeat(node.read_barrier)
-        return await _load(operations, in_flight, Stopwatch("embedded", warm_up_seconds, seconds))
+        operations = _operations(node, operation, bytes(value_bytes))
+        watch = Stopwatch("embedded", warm_up_seconds, seconds)
+        if rate:
+            return await open_loop(operations, rate, watch)
+        return await _load(operations, in_flight, watch)
+
+
+def _operations(node: Node[Any, Any], operation: str, value: bytes) -> Iterator[Callable[[], Awaitable[object]]]:
+    if operation == "execute":
+        return _puts(node, value)
+    return itertools.repeat(partial(node.append, [value]) if operation == "append" else node.read_barrier)
 
 
 def _puts(node: Node[Any, Any], value: bytes) -> Iterator[Callable[[], Awaitable[object]]]:
@@ -65,10 +79,32 @@ async def _load(operations: Iterator[Callable[[], Awaitable[object]]], in_flight
     return watch.result()
 
 
+async def open_loop(operations: Iterator[Callable[[], Awaitable[object]]], rate: float, watch: Stopwatch) -> LoadResult:
+    """Start operations at that rate until the watch ends, and wait for all."""
+
+    async def work(due: float) -> None:
+        await next(operations)()
+        watch.record(due, time.perf_counter())
+
+    start = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        for number in itertools.count():
+            due = start + number / rate
+            if due >= watch.end:
+                break
+            if (wait := due - time.perf_counter()) > 0:
+                await trio.sleep(wait)
+            watch.begin(due)
+            nursery.start_soon(work, due)
+    return watch.result()
+
+
 @click.command(help=__doc__)
 @click.argument("properties")
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE")
-@click.option("--operation", type=click.Choice(["barrier", "execute"]), default="barrier", show_default=True)
+@click.option("--operation", type=click.Choice(["barrier", "append", "execute"]), default="barrier", show_default=True)
+@click.option("--follower", is_flag=True)
+@click.option("--rate", type=click.FloatRange(0), default=0, help="Operations a second; 0 for a closed loop.")
 @click.option("--in-flight", type=click.IntRange(1, 1024), default=1, show_default=True)
 @click.option("--value-bytes", type=click.IntRange(0), default=1024, show_default=True)
 @click.option("--warm-up-seconds", type=float, default=1.0, show_default=True)

@@ -22,11 +22,13 @@ from benchmarks.measurement import LoadResult, Stopwatch
 PUT = "/etcdserverpb.KV/Put"
 RANGE = "/etcdserverpb.KV/Range"
 CALL_SECONDS = 30.0
+REQUESTS_BYTES = 16 << 20
 
 
 def _requests(operation: str, value_bytes: int, worker: int) -> tuple[str, list[bytes]]:
     if operation == "put":
-        return PUT, [put_request(b"bench/%04d/%06d" % (worker, i), b"x" * value_bytes) for i in range(1000)]
+        number = max(1, min(1000, REQUESTS_BYTES // max(value_bytes, 1)))
+        return PUT, [put_request(b"bench/%04d/%06d" % (worker, i), b"x" * value_bytes) for i in range(number)]
     return RANGE, [range_request(b"absent", serializable=operation == "floor")]
 
 

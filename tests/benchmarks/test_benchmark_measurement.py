@@ -71,6 +71,7 @@ def test_the_median_is_taken_per_number_and_the_maximum_over_all() -> None:
             operations=100 * factor,
             seconds=1.0,
             p50_ms=factor,
+            p75_ms=1.5 * factor,
             p90_ms=2 * factor,
             p99_ms=3 * factor,
             max_ms=10 * factor,
@@ -79,11 +80,11 @@ def test_the_median_is_taken_per_number_and_the_maximum_over_all() -> None:
         )
         for factor in (3, 1, 2)
     ]
-    assert median_result(rounds) == LoadResult("c", 200, 1.0, 2, 4, 6, 30, 10, 660)
+    assert median_result(rounds) == LoadResult("c", 200, 1.0, 2, 3, 4, 6, 30, 10, 660)
 
 
 def test_results_survive_the_load_programs_output() -> None:
-    result = LoadResult("c", 7, 1.5, 0.1, 0.2, 0.3, 0.4, 55.5, 9)
+    result = LoadResult("c", 7, 1.5, 0.1, 0.15, 0.2, 0.3, 0.4, 55.5, 9)
     assert LoadResult.from_json(result.to_json()) == result
 
 
