@@ -211,7 +211,7 @@ def test_a_second_process_on_the_same_directory(quorum: Quorum, lone: NodeProces
     before = running.quorum_state_bytes()
     [port] = free_ports(1)
     completed = start(running, f"listeners=CONTROLLER://127.0.0.1:{port}")
-    assert_refused(completed, str(running.directory), "another process")
+    assert_refused(completed, str(running.directory), "the lock is held")
     assert running.running
     assert running.quorum_state_bytes() == before
 
