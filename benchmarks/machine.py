@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-PACKAGES = ("kraft-trio", "trio", "kio", "confluent-kafka", "grpcio")
+PACKAGES = ("kraft-trio", "trio", "confluent-kafka", "grpcio")
 
 
 @attrs.frozen

@@ -196,7 +196,6 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     from kraft_trio.cli import import_without
 
-    import_without("hypothesis", "kio.static._phantom")
     import_without("rich", "structlog.dev")
     for name in PRELOADED:
         importlib.import_module(name)

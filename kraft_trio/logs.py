@@ -6,12 +6,11 @@ Each line of a node names the node.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-
-import structlog
 
 _node_id: ContextVar[int | None] = ContextVar("node_id", default=None)
 
@@ -33,7 +32,8 @@ class Logger:
     """
 
     def __init__(self, name: str) -> None:
-        self._structlog = structlog.get_logger(name)
+        self._name = name
+        self._structlog: Any = None
         self._logging = logging.getLogger(name)
 
     def debug(self, event: str, **fields: Any) -> None:
@@ -55,7 +55,12 @@ class Logger:
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if (node_id := _node_id.get()) is not None:
             fields.setdefault("node_id", node_id)
-        if structlog.is_configured():
+        # An application that configures structlog has imported it.  Others need not pay for that, nor for rich.
+        structlog = sys.modules.get("structlog")
+        if getattr(structlog, "is_configured", bool)():
+            if self._structlog is None:
+                assert structlog is not None
+                self._structlog = structlog.get_logger(self._name)
             self._structlog.log(level, event, **fields)
             return
         if self._logging.isEnabledFor(level):

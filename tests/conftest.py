@@ -94,7 +94,7 @@ def group_of(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_processes() -> Iterator[None]:
-    """The processes that tests start do not import Hypothesis, and `kraft` is forked."""
+    """The processes that tests start find pyspark as it is installed, and `kraft` is forked."""
     folder = str(Path(__file__).parent / "support" / "lean")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)

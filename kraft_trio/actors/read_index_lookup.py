@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_context import NodeContext
@@ -12,13 +11,14 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.channels import Reply, deliver, drain
 from kraft_trio.errors import NetworkError, NodeClosedError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView, ReadIndexRequested, Stamp
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.apis.read_index import READ_INDEX, ReadIndexRequest
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAILBOX_SIZE = 1024
 

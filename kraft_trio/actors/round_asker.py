@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
 import trio
 
 from kraft_trio.actors.epoch_announcer import announcement
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.voter_addresses import NAMING_THEIR_VOTER
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.logs import get_logger
 from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.error_codes import ErrorCode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class RoundAsker:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
 import msgpack
-from cattrs.preconf.msgpack import make_converter
 
 from kraft_trio.errors import CommandFailed, ResultLostError
+
+if TYPE_CHECKING:
+    import cattrs
 
 R = TypeVar("R")
 
@@ -40,8 +43,13 @@ class OutcomeSerde(Generic[R]):
     """Encodes outcomes as msgpack.  Results have the type that the state machine's `apply` is annotated with."""
 
     def __init__(self, machine: object) -> None:
-        self._converter = make_converter()
         self._type = _result_type(machine)
+
+    @cached_property
+    def _converter(self) -> cattrs.Converter:
+        from cattrs.preconf.msgpack import make_converter
+
+        return make_converter()
 
     def encode(self, outcome: Outcome[R]) -> bytes:
         """Encode an outcome.  One that is too large or could not be decoded again is left out.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 import attrs
-import cattrs
 import msgpack
 import typing_extensions
-from cattrs.preconf.msgpack import make_converter
 
 from kraft_trio.errors import EncodeError, SerdeError
 
@@ -74,7 +72,9 @@ class MsgpackSerde(Generic[T]):
     @overload
     def __init__(self, *classes: type[Any]) -> None: ...
     def __init__(self, *classes: type[Any]) -> None:
-        self._converter: cattrs.Converter = make_converter(forbid_extra_keys=True)
+        from cattrs.preconf.msgpack import make_converter
+
+        self._converter = make_converter(forbid_extra_keys=True)
         self._by_class: dict[type[Any], _Registered] = {}
         self._by_tag: dict[tuple[str, int], _Registered] = {}
         for cls in classes:
@@ -130,6 +130,8 @@ class MsgpackSerde(Generic[T]):
         try:
             return cast(T, self._converter.structure(fields, registered.cls))
         except Exception as error:
+            import cattrs
+
             problems = "; ".join(cattrs.transform_error(error))
             raise SerdeError(f"{tag!r} version {version}: {problems}") from error
 

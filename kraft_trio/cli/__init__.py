@@ -52,7 +52,6 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, name, _ = _COMMANDS[cmd_name]
-        import_without("hypothesis", "kio.static._phantom")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command

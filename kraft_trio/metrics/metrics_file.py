@@ -10,7 +10,6 @@ from typing import Final
 
 import attrs
 import trio
-from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_trio.errors import StorageError
 from kraft_trio.logs import get_logger
@@ -82,6 +81,8 @@ def read_metrics(path: str, data: bytes) -> MetricsRead:
 
 def _samples(text: str) -> list[tuple[str, float | str, str]]:
     """KIP name, value and node id of the known samples; others may belong to an embedding application."""
+    from prometheus_client.parser import text_string_to_metric_families
+
     found: list[tuple[str, float | str, str]] = []
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

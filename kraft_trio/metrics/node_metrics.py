@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import trio
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
@@ -18,16 +16,20 @@ from kraft_trio.background_log import dropped_lines
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.messages import QuorumView
-from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, metrics_of
+from kraft_trio.metrics.definitions import metrics_of
 from kraft_trio.metrics.idle_time import IdleTime
 from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
 from kraft_trio.metrics.stall_watch import StallWatch
+from kraft_trio.metrics.text_format import Family, as_text, families
 from kraft_trio.protocol.roles import Follower, Leader, vote_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.log import Log
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
-class NodeMetrics(Collector):
+
+class NodeMetrics:
     """The metrics of one node, in their own Prometheus registry.
 
     Call everything from the node's Trio thread.  Nothing blocks, and an append costs one extra call.  An application
@@ -49,7 +51,7 @@ class NodeMetrics(Collector):
         has_virtual_time: bool = False,
     ) -> None:
         """`snapshot_taker` is None if the node has no state machine."""
-        self.registry = CollectorRegistry()
+        self._registry: CollectorRegistry | None = None
         self._key = key
         self._config = config
         self._metrics = metrics_of(config.process_roles)
@@ -68,7 +70,6 @@ class NodeMetrics(Collector):
         log.watch(self._records)
         view.subscribe(self._records.published)
         view.subscribe(self._elections.published)
-        self.registry.register(self)
 
     async def run(self) -> None:
         """Measure what needs its own tasks, until cancelled: the event loop's idle time and stalls.
@@ -92,9 +93,25 @@ class NodeMetrics(Collector):
         names = {metric.name for metric in self._metrics}
         return {name: value for name, value in values.items() if name in names and value is not None}
 
+    @property
+    def registry(self) -> CollectorRegistry:
+        """The metrics for prometheus_client, which the first access imports."""
+        if self._registry is None:
+            from kraft_trio.metrics.registry import registry_of
+
+            self._registry = registry_of(self._families)
+        return self._registry
+
     def exposition(self) -> bytes:
         """The whole registry in Prometheus text format."""
-        return generate_latest(self.registry)
+        if self._registry is None:
+            return as_text(self._families())
+        from kraft_trio.metrics.registry import generate_latest
+
+        return generate_latest(self._registry)
+
+    def _families(self) -> Iterable[Family]:
+        return families(self._key.id, self._metrics, self.values(), self._wall_clock_ms())
 
     # What stands somewhere
 
@@ -199,28 +216,3 @@ class NodeMetrics(Collector):
             "event-loop-cpu-max-ms": stalls.longest_cpu_ms,
             "number-of-event-loop-stalls": stalls.stalls,
         }
-
-    # Collector
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Called by the registry."""
-        values, node = self.values(), str(self._key.id)
-        for metric in self._metrics:
-            fixed = (node, *(value for _, value in metric.tags))
-            labels = (NODE_LABEL, *(name for name, _ in metric.tags), *((metric.label,) if metric.label else ()))
-            family = GaugeMetricFamily(metric.prometheus_name, metric.meaning, labels=labels)
-            value = values.get(metric.name)
-            if isinstance(value, str):
-                family.add_metric((*fixed, value), 1)
-            elif value is not None:
-                family.add_metric(fixed, value)
-            yield family
-        collected = GaugeMetricFamily(COLLECTED_AT, "When these values were collected.", labels=(NODE_LABEL,))
-        collected.add_metric((node,), self._wall_clock_ms() / 1000)
-        yield collected
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Called once by the registry, to detect duplicate names."""
-        for metric in self._metrics:
-            yield GaugeMetricFamily(metric.prometheus_name, metric.meaning)
-        yield GaugeMetricFamily(COLLECTED_AT, "")

@@ -7,21 +7,13 @@ own int16 version.  Like Apache Kafka, this library writes all of them at versio
 from __future__ import annotations
 
 import struct
-from typing import IO, TypeAlias, TypeVar, cast
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import attrs
-from kio.schema.k_raft_version_record.v0 import data as kraft_version_schema
-from kio.schema.leader_change_message.v0 import data as leader_change_schema
-from kio.schema.snapshot_footer_record.v0 import data as footer_schema
-from kio.schema.snapshot_header_record.v0 import data as header_schema
-from kio.schema.types import BrokerId
-from kio.schema.voters_record.v0 import data as voters_schema
-from kio.serial import entity_writer
-from kio.static.primitive import i16, i32, i64, u16
-from kio.static.protocol import Entity
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.flexible_reader import FlexibleReader
 
@@ -30,8 +22,6 @@ SNAPSHOT_HEADER = 3
 SNAPSHOT_FOOTER = 4
 KRAFT_VERSION = 5
 KRAFT_VOTERS = 6
-
-E = TypeVar("E", bound=Entity)
 
 PRODUCERS_TAG = 10_000
 """The tag of the SnapshotHeader field that holds the idempotent producers.  Kafka does not have this field: it numbers
@@ -44,9 +34,13 @@ TARGET_VOTERS_TAG = 10_000
 """The tag of the VotersRecord field with the target of a reassignment, encoded like the removed voters.  Kafka skips
 it; a leader of Kafka that rewrites the set drops it, and so ends the reassignment."""
 
-_VERSION = i16(0)
 _KEY = struct.Struct(">hh")
-_REPLICA_ID = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+_UINT16 = struct.Struct(">H")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_VERSION = b"\0\0"
+_NO_TAGGED_FIELDS = b"\0"
 CONTROL_RECORD_NAMES = {
     LEADER_CHANGE: "LeaderChange",
     SNAPSHOT_HEADER: "SnapshotHeader",
@@ -107,57 +101,65 @@ ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaf
 def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes]:
     """Return the record's key and value.  Raises ValueError for an empty voter set, which could never change again."""
     match record:
-        case LeaderChange():
+        case LeaderChange(leader_id, voter_ids, granting_voter_ids):
             control_type = LEADER_CHANGE
-            value = _written(leader_change_schema.LeaderChangeMessage, _leader_change_entity(record))
+            value = _INT32.pack(leader_id) + _voter_ids(voter_ids) + _voter_ids(granting_voter_ids) + _NO_TAGGED_FIELDS
         case SnapshotHeader(timestamp_ms, producers, removed_voters):
             control_type = SNAPSHOT_HEADER
-            header = header_schema.SnapshotHeaderRecord(
-                version=_VERSION, last_contained_log_timestamp=i64(timestamp_ms)
-            )
-            value = _written(header_schema.SnapshotHeaderRecord, header)
             removed = _replica_keys(removed_voters) if removed_voters else b""
-            value = _with_tagged_fields(value, {PRODUCERS_TAG: producers, REMOVED_VOTERS_TAG: removed})
+            tagged_fields = _tagged_fields({PRODUCERS_TAG: producers, REMOVED_VOTERS_TAG: removed})
+            value = _INT64.pack(timestamp_ms) + tagged_fields
         case SnapshotFooter():
             control_type = SNAPSHOT_FOOTER
-            value = _written(footer_schema.SnapshotFooterRecord, footer_schema.SnapshotFooterRecord(version=_VERSION))
+            value = _NO_TAGGED_FIELDS
         case KRaftVersion(version):
             control_type = KRAFT_VERSION
-            kraft_version = kraft_version_schema.KRaftVersionRecord(version=_VERSION, k_raft_version=i16(version))
-            value = _written(kraft_version_schema.KRaftVersionRecord, kraft_version)
+            value = _INT16.pack(version) + _NO_TAGGED_FIELDS
         case VotersRecord(voters, target):
             control_type = KRAFT_VOTERS
             if not len(voters):
                 raise ValueError("voters: empty; a VotersRecord names at least one voter")
-            value = _written(voters_schema.VotersRecord, _voters_entity(voters))
-            value = _with_tagged_fields(value, {TARGET_VOTERS_TAG: _replica_keys(target) if target else b""})
-    return _KEY.pack(0, control_type), value
+            tagged_fields = _tagged_fields({TARGET_VOTERS_TAG: _replica_keys(target) if target else b""})
+            value = _array([_voter(voter) for voter in voters]) + tagged_fields
+    return _KEY.pack(0, control_type), _VERSION + value
 
 
-class _Buffer(bytearray):
-    """A buffer with `write`, the only method of a file that the schema library's writers call."""
-
-    write = bytearray.extend
-
-
-def _written(entity_type: type[E], entity: E) -> bytes:
-    buffer = _Buffer()
-    entity_writer(entity_type)(cast(IO[bytes], buffer), entity)
-    return bytes(buffer)
-
-
-def _with_tagged_fields(value: bytes, contents: dict[int, bytes]) -> bytes:
-    """Add the fields that are not empty to a message without tagged fields; `contents` is sorted by tag."""
-    assert value.endswith(b"\0"), "a message without tagged fields"
+def _tagged_fields(contents: dict[int, bytes]) -> bytes:
+    """The fields that are not empty; `contents` is sorted by tag."""
     fields = [
         _unsigned_varint(tag) + _unsigned_varint(len(content)) + content for tag, content in contents.items() if content
     ]
-    return value[:-1] + _unsigned_varint(len(fields)) + b"".join(fields)
+    return _unsigned_varint(len(fields)) + b"".join(fields)
 
 
-def _replica_keys(keys: tuple[ReplicaKey, ...]) -> bytes:
-    encoded = (_REPLICA_ID.pack(key.id) + key.directory_id.bytes for key in keys)
-    return _unsigned_varint(len(keys) + 1) + b"".join(encoded)
+def _replica_keys(keys: Sequence[ReplicaKey]) -> bytes:
+    return _array([_replica_key(key) for key in keys])
+
+
+def _replica_key(key: ReplicaKey) -> bytes:
+    return _INT32.pack(key.id) + key.directory_id.bytes
+
+
+def _voter_ids(ids: Sequence[int]) -> bytes:
+    return _array([_INT32.pack(id) + _NO_TAGGED_FIELDS for id in ids])
+
+
+def _voter(voter: Voter) -> bytes:
+    endpoints = [
+        _string(name) + _string(endpoint.host) + _UINT16.pack(endpoint.port) + _NO_TAGGED_FIELDS
+        for name, endpoint in voter.endpoints
+    ]
+    kraft_versions = _INT16.pack(voter.kraft_versions.minimum) + _INT16.pack(voter.kraft_versions.maximum)
+    return _replica_key(voter.key) + _array(endpoints) + kraft_versions + _NO_TAGGED_FIELDS + _NO_TAGGED_FIELDS
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _unsigned_varint(len(encoded) + 1) + encoded
+
+
+def _array(items: Sequence[bytes]) -> bytes:
+    return _unsigned_varint(len(items) + 1) + b"".join(items)
 
 
 def _unsigned_varint(value: int) -> bytes:
@@ -167,36 +169,6 @@ def _unsigned_varint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
-
-
-def _leader_change_entity(record: LeaderChange) -> leader_change_schema.LeaderChangeMessage:
-    return leader_change_schema.LeaderChangeMessage(
-        version=_VERSION,
-        leader_id=BrokerId(record.leader_id),
-        voters=tuple(leader_change_schema.Voter(voter_id=i32(id)) for id in record.voter_ids),
-        granting_voters=tuple(leader_change_schema.Voter(voter_id=i32(id)) for id in record.granting_voter_ids),
-    )
-
-
-def _voters_entity(voters: VoterSet) -> voters_schema.VotersRecord:
-    return voters_schema.VotersRecord(
-        version=_VERSION,
-        voters=tuple(
-            voters_schema.Voter(
-                voter_id=BrokerId(voter.id),
-                voter_directory_id=None if voter.key.directory_id == NO_DIRECTORY_ID else voter.key.directory_id,
-                endpoints=tuple(
-                    voters_schema.Endpoint(name=name, host=endpoint.host, port=u16(endpoint.port))
-                    for name, endpoint in voter.endpoints
-                ),
-                k_raft_version_feature=voters_schema.KRaftVersionFeature(
-                    min_supported_version=i16(voter.kraft_versions.minimum),
-                    max_supported_version=i16(voter.kraft_versions.maximum),
-                ),
-            )
-            for voter in voters
-        ),
-    )
 
 
 def control_record_type(key: bytes | None) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import structlog
-
 from kraft_trio.errors import StorageError
+from kraft_trio.logs import get_logger
 from kraft_trio.storage.directory import partition_path
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.partition_files import QUORUM_STATE
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def warn_of_other_logs(disk: Disk, directory: str, topic_name: str) -> None:

@@ -11,17 +11,18 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Final, TypeVar
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
-import cattrs
 import msgpack
-from cattrs.preconf.json import make_converter as make_json_converter
-from cattrs.preconf.msgpack import make_converter as make_msgpack_converter
 
 from kraft_trio.errors import KraftError
 from kraft_trio.storage.created_files import open_own
 from kraft_trio.tracing.events import Trace, TraceEvent
+
+if TYPE_CHECKING:
+    import cattrs
 
 FORMAT: Final = "kraft-trio trace"
 VERSION: Final = 1
@@ -62,6 +63,16 @@ class TraceHeader:
         return self.seed is not None
 
 
+@cache
+def _converter(*, is_json: bool) -> cattrs.Converter:
+    """Made when it is first used: a node without a trace starts without cattrs."""
+    from cattrs.preconf.json import make_converter as make_json_converter
+    from cattrs.preconf.msgpack import make_converter as make_msgpack_converter
+
+    attrs.resolve_types(TraceEvent)
+    return _configured((make_json_converter if is_json else make_msgpack_converter)(forbid_extra_keys=True))
+
+
 def _configured(converter: cattrs.Converter) -> cattrs.Converter:
     # Details are plain values already (see `events.plain`).
     details = attrs.fields(TraceEvent).details.type
@@ -71,11 +82,6 @@ def _configured(converter: cattrs.Converter) -> cattrs.Converter:
         TraceHeader, lambda header: attrs.asdict(header, filter=lambda _, value: value is not None)
     )
     return converter
-
-
-attrs.resolve_types(TraceEvent)
-_MSGPACK = _configured(make_msgpack_converter(forbid_extra_keys=True))
-_JSON = _configured(make_json_converter(forbid_extra_keys=True))
 
 
 class TraceWriter:
@@ -121,7 +127,7 @@ def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iter
     """
     with open(path, "rb") as file:
         is_json = file.peek(1)[:1] == b"{"
-        converter = _JSON if is_json else _MSGPACK
+        converter = _converter(is_json=is_json)
         name = os.fspath(path)
         events = _structured(converter, _json_records(file) if is_json else _msgpack_records(file), name)
         header = next(events, None)
@@ -132,12 +138,12 @@ def open_trace(path: str | os.PathLike[str]) -> Iterator[tuple[TraceHeader, Iter
 
 def structure_header(record: object, *, is_json: bool) -> TraceHeader:
     """Decode the first record of a trace.  Raises TraceFileError with the reason, but without the file's name."""
-    return _structure(record, TraceHeader, _JSON if is_json else _MSGPACK)
+    return _structure(record, TraceHeader, _converter(is_json=is_json))
 
 
 def structure_event(record: object, *, is_json: bool) -> TraceEvent:
     """Decode a later record of a trace.  Raises TraceFileError with the reason, but without the file's name."""
-    return _structure(record, TraceEvent, _JSON if is_json else _MSGPACK)
+    return _structure(record, TraceEvent, _converter(is_json=is_json))
 
 
 def packed_header(header: TraceHeader) -> bytes:
@@ -168,6 +174,8 @@ def _structured(converter: cattrs.Converter, records: Iterator[Any], name: str) 
 
 
 def _structure(record: object, cls: type[_T], converter: cattrs.Converter) -> _T:
+    import cattrs
+
     try:
         if cls is TraceHeader:
             _check_header(record)
@@ -190,14 +198,14 @@ def _check_header(record: Any) -> None:
 def _packed(record: TraceHeader | TraceEvent) -> bytes:
     # Writing must never fail, even if a line of the log has a number of more than 64 bits or text that is not UTF-8.
     packed: bytes = msgpack.packb(
-        _MSGPACK.unstructure(record), use_bin_type=True, default=str, unicode_errors="backslashreplace"
+        _converter(is_json=False).unstructure(record), use_bin_type=True, default=str, unicode_errors="backslashreplace"
     )
     return packed
 
 
 def _json_line(record: TraceHeader | TraceEvent) -> bytes:
     return (
-        json.dumps(_JSON.unstructure(record), ensure_ascii=False, separators=(",", ":")).encode(
+        json.dumps(_converter(is_json=True).unstructure(record), ensure_ascii=False, separators=(",", ":")).encode(
             errors="backslashreplace"
         )
         + b"\n"

@@ -29,8 +29,8 @@ class Api(Generic[RequestT, ResponseT]):
 
     key: int
     name: str
-    package: str | None
-    """kio's name for the package of the schemas.  None for an API of our own, which has `own_shape` instead."""
+    schema: str
+    """The fields of its requests and responses, as `kraft_trio/wire/schema.py` describes them."""
     min_version: int
     max_version: int
     flexible_version: int
@@ -46,12 +46,6 @@ class Api(Generic[RequestT, ResponseT]):
     )
     """The lowest version in ApiVersions.  It is below `min_version` only if clients misread the real value."""
     response_header_is_always_0: bool = attrs.field(default=False, kw_only=True)
-    extended: Callable[[_Kind, int, EntityShape], EntityShape] = attrs.field(
-        default=lambda _kind, _version, shape: shape, kw_only=True
-    )
-    """Adds our own tagged fields to Kafka's shape; readers that do not know them skip them (KIP-482)."""
-    own_shape: Callable[[_Kind], EntityShape] | None = attrs.field(default=None, kw_only=True)
-    """The shapes of an API that Kafka does not have.  Such an API has one version."""
     _readers: dict[tuple[_Kind, int], Reader] = attrs.field(factory=dict, init=False)
     _writers: dict[tuple[_Kind, int], Writer] = attrs.field(factory=dict, init=False)
 
@@ -100,17 +94,16 @@ class Api(Generic[RequestT, ResponseT]):
             raise ProtocolError(f"{self.name} v{version} response: {error}") from None
 
     def _compiled_writer(self, kind: _Kind, version: int) -> Writer:
-        return self._writers.setdefault((kind, version), entity_writer(self._shape(kind, version)))
+        return self._writers.setdefault((kind, version), entity_writer(self.shape(kind, version)))
 
     def _compiled_reader(self, kind: _Kind, version: int) -> Reader:
-        return self._readers.setdefault((kind, version), message_reader(self._shape(kind, version)))
+        return self._readers.setdefault((kind, version), message_reader(self.shape(kind, version)))
 
-    def _shape(self, kind: _Kind, version: int) -> EntityShape:
+    def shape(self, kind: _Kind, version: int) -> EntityShape:
+        """The fields of a request or response.  Raises UnsupportedVersionError."""
         if not self.supports(version):
             raise UnsupportedVersionError(
                 f"{self.name}: version {version} is not among {self.min_version} to {self.max_version}"
             )
-        if self.own_shape is not None:
-            return self.own_shape(kind)
-        assert self.package is not None, f"{self.name} has no schema"
-        return self.extended(kind, version, message_shape(self.package, self.name, kind, version))
+        flexible = version >= self.flexible_version
+        return message_shape(self.schema, self.name, kind, version, flexible=flexible)

@@ -1,20 +1,25 @@
-"""The schemas of messages: their fields in order, with types, taken from kio's generated classes.
+"""The schemas of messages: their fields in order, with the versions that have them.
 
-kio has one dataclass for each message and version.  `schema_reader` and `schema_writer` use the schemas to convert
-between bytes and `Fields`, which are dictionaries by kio's field names.
+Each API has a schema as text, with a part for its requests and one for its responses.  A line has a field:
 
-They replace kio's own reader for two reasons.  It trusts a declared array length, so that a frame of ten bytes can make
-the process abort on a failed allocation.  And it refuses unknown tagged fields, which KIP-482 requires it to skip.
+    topics: [Topic]?1+ 0-9
+        name: string
+    leader: Leader 10+ tag 1
+        leader_id: int32 = -1
+
+It names the type, in brackets for an array, and in capitals for a structure, whose fields follow.  `?` allows null, and
+`?1+` does so from version 1 on.  Then come the versions that have the field, by default all; the tag of a tagged field
+(KIP-482); and the value of a field that is not sent, if that is not zero or empty.  Tags from 10000 on are our own.
+
+`schema_reader` and `schema_writer` use the schemas to convert between bytes and `Fields`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import importlib
+import re
+from collections.abc import Sequence
 from functools import cache
-from types import UnionType
-from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -22,7 +27,7 @@ import attrs
 from kraft_trio.wire.error_codes import ErrorCode
 
 Fields: TypeAlias = dict[str, Any]
-"""One message or nested structure: kio's field names with plain values.
+"""One message or nested structure: field names with plain values.
 
 Durations and timestamps are int milliseconds, nested structures are Fields, and arrays are lists.  A UUID is never
 None; the zero UUID stands for an absent one.
@@ -36,27 +41,25 @@ FIXED_FORMATS: Final = {
     "int16": "h",
     "int32": "i",
     "int64": "q",
-    "uint8": "B",
     "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float64": "d",
     "error_code": "h",
-    "timedelta_i32": "i",
-    "timedelta_i64": "q",
-    "datetime_i64": "q",
     "uuid": "16s",
 }
 """The `struct` format of each type that has a fixed size."""
 
-_IMPLICIT_DEFAULTS: Final[dict[str, Any]] = {
+_EMPTY: Final[dict[str, Any]] = {
     "bool": False,
     "error_code": ErrorCode.none,
     "uuid": UUID(int=0),
     "string": "",
-    "bytes": b"",
     "records": b"",
 }
+
+_VERSIONS: Final = r"\d+\+|\d+-\d+|\d+"
+_LINE: Final = re.compile(
+    rf"( *)(\w+): (\[)?(\w+)\]?(?:(\?)({_VERSIONS})?)?(?: ({_VERSIONS}))?(?: tag (\d+))?(?: = (null|-?\d+))?"
+)
+_Line: TypeAlias = tuple[int, str, bool, str, bool, str, str, str, str]
 
 
 @attrs.frozen(eq=False)
@@ -70,7 +73,7 @@ class FieldShape:
     nullable: bool
     tag: int | None
     default: Any
-    """The value of a tagged field that is not sent.  None for an untagged field."""
+    """The value of a tagged field that is not sent; of another field, its value in a structure that is not sent."""
 
     @property
     def is_fixed(self) -> bool:
@@ -88,67 +91,60 @@ class EntityShape:
 
 
 @cache
-def message_shape(package: str, message: str, kind: Literal["request", "response"], version: int) -> EntityShape:
-    """The shape of a message in one version: `message_shape("vote", "Vote", "request", 2)`."""
-    module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind}")
-    return entity_shape(getattr(module, message + kind.capitalize()))
+def message_shape(
+    schema: str, api_name: str, kind: Literal["request", "response"], version: int, *, flexible: bool
+) -> EntityShape:
+    """The shape of one version of an API's requests or responses.  `flexible` versions have compact types (KIP-482)."""
+    _, requests, responses = re.split(r"^(?:request|response)\n", schema, flags=re.MULTILINE)
+    lines = [_line(text) for text in (requests if kind == "request" else responses).splitlines()]
+    return _structure(api_name + kind.capitalize(), lines, version, flexible)
 
 
-@cache
-def entity_shape(entity_type: Any) -> EntityShape:
-    """The shape of one of kio's message classes."""
-    shapes = [_field_shape(field) for field in dataclasses.fields(entity_type)]
+def _line(text: str) -> _Line:
+    match = _LINE.fullmatch(text)
+    assert match is not None, f"{text!r} is no line of a schema"
+    indent, name, bracket, kind, mark, null_versions, versions, tag, default = match.groups("")
+    return len(indent), name, bool(bracket), kind, bool(mark), null_versions, versions, tag, default
+
+
+def _structure(name: str, lines: Sequence[_Line], version: int, flexible: bool) -> EntityShape:
+    fields: list[FieldShape] = []
+    starts = [at for at, line in enumerate(lines) if line[0] == lines[0][0]]
+    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        if _includes(lines[start][6], version):
+            fields.append(_field(lines[start], lines[start + 1 : stop], version, flexible))
+    tagged = [field for field in fields if field.tag is not None]
     return EntityShape(
-        name=entity_type.__name__,
-        flexible=entity_type.__flexible__,
-        fields=tuple(shape for shape in shapes if shape.tag is None),
-        tagged=tuple(sorted((shape for shape in shapes if shape.tag is not None), key=lambda shape: shape.tag or 0)),
+        name,
+        flexible,
+        tuple(field for field in fields if field.tag is None),
+        tuple(sorted(tagged, key=lambda field: field.tag or 0)),
     )
 
 
-def _field_shape(field: dataclasses.Field[Any]) -> FieldShape:
-    inner, nullable = _without_none(field.type)
-    is_array = get_origin(inner) is tuple
-    if is_array:
-        inner = get_args(inner)[0]
-    entity: EntityShape | None = entity_shape(inner) if dataclasses.is_dataclass(inner) else None  # type: ignore[arg-type]
-    assert entity is None or is_array or not nullable, f"{field.name}: nullable structures (KIP-893) are not supported"
-    kind = ENTITY if entity is not None else field.metadata["kafka_type"]
-    tag = field.metadata.get("tag")
-    default = None if tag is None else _default(field, kind, entity, is_array)
-    return FieldShape(field.name, kind, entity, is_array, nullable, tag, default)
+def _field(line: _Line, inner: Sequence[_Line], version: int, flexible: bool) -> FieldShape:
+    _, name, is_array, kind, has_mark, null_versions, _, tag, default_text = line
+    entity = _structure(kind, inner, version, flexible) if inner else None
+    assert (entity is not None) == kind[0].isupper(), f"{name}: {kind}"
+    nullable = has_mark and _includes(null_versions, version)
+    assert entity is None or is_array or not nullable, f"{name}: nullable structures (KIP-893) are not supported"
+    default: Any
+    if default_text:
+        default = None if default_text == "null" else int(default_text)
+    elif is_array:
+        default = []
+    elif entity is not None:
+        default = {field.name: field.default for field in entity.fields}
+    else:
+        default = _EMPTY.get(kind, 0)
+    return FieldShape(
+        name, ENTITY if entity is not None else kind, entity, is_array, nullable, int(tag) if tag else None, default
+    )
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
-    if get_origin(annotation) not in (Union, UnionType):
-        return annotation, False
-    (inner,) = (part for part in get_args(annotation) if part is not type(None))
-    return inner, True
-
-
-def _default(field: dataclasses.Field[Any], kind: str, entity: EntityShape | None, is_array: bool) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return _plain(field.default, kind)
-    if is_array:
-        return []
-    if entity is not None:
-        return {shape.name: _IMPLICIT_DEFAULTS.get(shape.kind, 0) for shape in entity.fields}
-    return _IMPLICIT_DEFAULTS.get(kind, 0)
-
-
-def _plain(value: Any, kind: str) -> Any:
-    """One of kio's defaults in the form that `Fields` use."""
-    if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name), field.metadata.get("kafka_type", ENTITY))
-            for field in dataclasses.fields(value)
-        }
-    if isinstance(value, tuple):
-        return [_plain(item, kind) for item in value]
-    if isinstance(value, datetime.timedelta):
-        return round(value.total_seconds() * 1000)
-    if value is None and kind == "uuid":
-        return UUID(int=0)
-    if value is None and kind == "datetime_i64":
-        return -1
-    return value
+def _includes(versions: str, version: int) -> bool:
+    """Whether `0-9`, `3`, `10+`, or an empty text for all versions, includes the version."""
+    first, dash, last = versions.rstrip("+").partition("-")
+    if versions.endswith("+") or not versions:
+        return version >= int(first or 0)
+    return int(first) <= version <= int(last if dash else first)

@@ -9,7 +9,7 @@ from uuid import UUID
 from harness.quorum import TOPIC
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.wire.api import APIS, FETCH, PRODUCE, Api
-from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape, message_shape
+from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from kraft_trio.wire.schema_writer import Chunks, entity_writer
 from scripts.attacks.arena import LISTENERS, Arena, framed
@@ -35,7 +35,7 @@ def play(arena: Arena) -> None:
 
 def frames(api: Api[Any, Any], version: int, cluster_id: str, count: int) -> Iterator[bytes]:
     """One for each array in the request, in which all the other arrays have one element."""
-    shape = api.own_shape("request") if api.own_shape else message_shape(str(api.package), api.name, "request", version)
+    shape = api.shape("request", version)
     write = entity_writer(shape)
     for path in array_paths(shape):
         chunks: Chunks = [header_of(api, version)]

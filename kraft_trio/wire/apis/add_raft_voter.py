@@ -62,10 +62,27 @@ def _request_of_fields(fields: Fields, version: int) -> AddRaftVoterRequest:
     )
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    timeout: int32
+    voter_id: int32
+    voter_directory_id: uuid
+    listeners: [Listener]
+        name: string
+        host: string
+        port: uint16
+    ack_when_committed: bool 1+
+response
+    throttle_time: int32
+    error_code: error_code
+    error_message: string?
+"""
+
 ADD_RAFT_VOTER: Final = Api(
     key=80,
     name="AddRaftVoter",
-    package="add_raft_voter",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=0,

@@ -15,10 +15,8 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.wire.apis.topics import by_name
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.own_shape import with_tagged_fields
-from kraft_trio.wire.schema import EntityShape, Fields, FieldShape
+from kraft_trio.wire.schema import Fields
 
-DIRECTORY_IDS_TAG: Final = 10_000
 """Far above the tags that Kafka uses."""
 
 
@@ -112,13 +110,6 @@ def _replicas_of_fields(fields: Fields) -> tuple[ReplicaKey, ...] | None:
     return tuple(map(ReplicaKey, ids, directory_ids)) if directory_ids else tuple(map(ReplicaKey, ids))
 
 
-def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
-    if kind == "response":
-        return shape
-    directory_ids = FieldShape("directory_ids", "uuid", None, True, False, DIRECTORY_IDS_TAG, [])
-    return with_tagged_fields(shape, ("topics", "partitions"), directory_ids)
-
-
 def _fields_of_response(response: AlterPartitionReassignmentsResponse, version: int) -> Fields:
     return {
         "throttle_time": 0,
@@ -156,10 +147,33 @@ def _response_of_fields(fields: Fields, version: int) -> AlterPartitionReassignm
     )
 
 
+_SCHEMA: Final = """\
+request
+    timeout: int32
+    allow_replication_factor_change: bool 1+
+    topics: [ReassignableTopic]
+        name: string
+        partitions: [ReassignablePartition]
+            partition_index: int32
+            replicas: [int32]?
+            directory_ids: [uuid] tag 10000
+response
+    throttle_time: int32
+    allow_replication_factor_change: bool 1+
+    error_code: error_code
+    error_message: string?
+    responses: [ReassignableTopicResponse]
+        name: string
+        partitions: [ReassignablePartitionResponse]
+            partition_index: int32
+            error_code: error_code
+            error_message: string?
+"""
+
 ALTER_PARTITION_REASSIGNMENTS: Final = Api(
     key=45,
     name="AlterPartitionReassignments",
-    package="alter_partition_reassignments",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=0,
@@ -168,5 +182,4 @@ ALTER_PARTITION_REASSIGNMENTS: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=AlterPartitionReassignmentsResponse,
-    extended=_with_own_fields,
 )

@@ -125,10 +125,33 @@ def _response_of_fields(fields: Fields, version: int) -> ApiVersionsResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    client_software_name: string 3+
+    client_software_version: string 3+
+response
+    error_code: error_code
+    api_keys: [ApiVersion]
+        api_key: int16
+        min_version: int16
+        max_version: int16
+    throttle_time: int32 1+
+    supported_features: [SupportedFeatureKey] 3+ tag 0
+        name: string
+        min_version: int16
+        max_version: int16
+    finalized_features_epoch: int64 3+ tag 1 = -1
+    finalized_features: [FinalizedFeatureKey] 3+ tag 2
+        name: string
+        max_version_level: int16
+        min_version_level: int16
+    zk_migration_ready: bool 3+ tag 3
+"""
+
 API_VERSIONS: Final = Api(
     key=18,
     name="ApiVersions",
-    package="api_versions",
+    schema=_SCHEMA,
     min_version=0,
     max_version=4,
     flexible_version=3,

@@ -70,10 +70,40 @@ def _request_of_fields(fields: Fields, version: int) -> BeginQuorumEpochRequest:
     )
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    voter_id: int32 1+
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            voter_directory_id: uuid 1+
+            leader_id: int32
+            leader_epoch: int32
+    leader_endpoints: [LeaderEndpoint] 1+
+        name: string
+        host: string
+        port: uint16
+response
+    error_code: error_code
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            leader_id: int32
+            leader_epoch: int32
+    node_endpoints: [NodeEndpoint] 1+ tag 0
+        node_id: int32
+        host: string
+        port: uint16
+"""
+
 BEGIN_QUORUM_EPOCH: Final = Api(
     key=53,
     name="BeginQuorumEpoch",
-    package="begin_quorum_epoch",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=1,

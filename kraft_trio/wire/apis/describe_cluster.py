@@ -83,10 +83,31 @@ def _response_of_fields(fields: Fields, _version: int) -> DescribeClusterRespons
     )
 
 
+_SCHEMA: Final = """\
+request
+    include_cluster_authorized_operations: bool
+    endpoint_type: int8 1+
+    include_fenced_brokers: bool 2+
+response
+    throttle_time: int32
+    error_code: error_code
+    error_message: string?
+    endpoint_type: int8 1+
+    cluster_id: string
+    controller_id: int32
+    brokers: [DescribeClusterBroker]
+        broker_id: int32
+        host: string
+        port: int32
+        rack: string?
+        is_fenced: bool 2+
+    cluster_authorized_operations: int32
+"""
+
 DESCRIBE_CLUSTER: Final = Api(
     key=60,
     name="DescribeCluster",
-    package="describe_cluster",
+    schema=_SCHEMA,
     min_version=0,
     max_version=2,
     flexible_version=0,

@@ -25,12 +25,7 @@ from kraft_trio.wire.apis.one_partition import (
 )
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
-
-COMMITTED_VOTERS_TAG: Final = 10_000
-TARGET_VOTERS_TAG: Final = 10_001
-REASSIGNMENT_STATUS_TAG: Final = 10_002
-"""Far above the tags that Kafka uses."""
+from kraft_trio.wire.schema import Fields
 
 
 @attrs.frozen
@@ -204,28 +199,61 @@ def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
     )
 
 
-def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
-    if kind == "request" or version < 2:
-        return shape
-    voters = _field(_field(_field(shape, "topics"), "partitions"), "current_voters")
-    own = (
-        FieldShape("committed_voters", ENTITY, voters, True, False, COMMITTED_VOTERS_TAG, []),
-        FieldShape("target_voters", ENTITY, voters, True, False, TARGET_VOTERS_TAG, []),
-        FieldShape("reassignment_status", "string", None, False, True, REASSIGNMENT_STATUS_TAG, None),
-    )
-    return attrs.evolve(shape, tagged=(*shape.tagged, *own))
-
-
-def _field(shape: EntityShape, name: str) -> EntityShape:
-    entity = next(field.entity for field in shape.fields if field.name == name)
-    assert entity is not None, f"{name} is no structure"
-    return entity
-
+_SCHEMA: Final = """\
+request
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+response
+    error_code: error_code
+    error_message: string? 2+
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            error_message: string? 2+
+            leader_id: int32
+            leader_epoch: int32
+            high_watermark: int64
+            current_voters: [ReplicaState]
+                replica_id: int32
+                replica_directory_id: uuid 2+
+                log_end_offset: int64
+                last_fetch_timestamp: int64 1+
+                last_caught_up_timestamp: int64 1+
+            observers: [ReplicaState]
+                replica_id: int32
+                replica_directory_id: uuid 2+
+                log_end_offset: int64
+                last_fetch_timestamp: int64 1+
+                last_caught_up_timestamp: int64 1+
+    nodes: [Node] 2+
+        node_id: int32
+        listeners: [Listener]
+            name: string
+            host: string
+            port: uint16
+    committed_voters: [ReplicaState] 2+ tag 10000
+        replica_id: int32
+        replica_directory_id: uuid 2+
+        log_end_offset: int64
+        last_fetch_timestamp: int64 1+
+        last_caught_up_timestamp: int64 1+
+    target_voters: [ReplicaState] 2+ tag 10001
+        replica_id: int32
+        replica_directory_id: uuid 2+
+        log_end_offset: int64
+        last_fetch_timestamp: int64 1+
+        last_caught_up_timestamp: int64 1+
+    reassignment_status: string? 2+ tag 10002 = null
+"""
 
 DESCRIBE_QUORUM: Final = Api(
     key=55,
     name="DescribeQuorum",
-    package="describe_quorum",
+    schema=_SCHEMA,
     min_version=0,
     max_version=2,
     flexible_version=0,
@@ -234,5 +262,4 @@ DESCRIBE_QUORUM: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, message: DescribeQuorumResponse(error=error, error_message=message),
-    extended=_with_own_fields,
 )

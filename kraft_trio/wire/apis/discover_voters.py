@@ -15,7 +15,6 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.wire.apis.endpoints import fields_of_listeners, listeners_of_fields
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.own_shape import own_shape
 from kraft_trio.wire.schema import Fields
 
 
@@ -58,25 +57,35 @@ def _advertisements(fields: list[Fields]) -> tuple[Advertisement, ...]:
     )
 
 
-_ADVERTISEMENT: Final = own_shape(
-    "Advertisement",
-    voter_id="int32",
-    voter_directory_id="uuid",
-    boot="int64",
-    epoch="int32",
-    endpoints=own_shape("AdvertisedEndpoint", name="string", host="string", port="uint16"),
-)
-
-_SHAPES: Final = {
-    "request": own_shape("DiscoverVotersRequest", cluster_id="string", advertisements=_ADVERTISEMENT),
-    "response": own_shape("DiscoverVotersResponse", error_code="error_code", advertisements=_ADVERTISEMENT),
-}
-
+_SCHEMA: Final = """\
+request
+    cluster_id: string
+    advertisements: [Advertisement]
+        voter_id: int32
+        voter_directory_id: uuid
+        boot: int64
+        epoch: int32
+        endpoints: [AdvertisedEndpoint]
+            name: string
+            host: string
+            port: uint16
+response
+    error_code: error_code
+    advertisements: [Advertisement]
+        voter_id: int32
+        voter_directory_id: uuid
+        boot: int64
+        epoch: int32
+        endpoints: [AdvertisedEndpoint]
+            name: string
+            host: string
+            port: uint16
+"""
 
 DISCOVER_VOTERS: Final = Api(
     key=10_001,
     name="DiscoverVoters",
-    package=None,
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,
@@ -95,5 +104,4 @@ DISCOVER_VOTERS: Final = Api(
         fields["error_code"], _advertisements(fields["advertisements"])
     ),
     error_response=lambda error, _message: DiscoverVotersResponse(error),
-    own_shape=lambda kind: _SHAPES[kind],
 )

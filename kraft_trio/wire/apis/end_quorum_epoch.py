@@ -73,10 +73,42 @@ def _request_of_fields(fields: Fields, version: int) -> EndQuorumEpochRequest:
     )
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            leader_id: int32
+            leader_epoch: int32
+            preferred_candidates: [ReplicaInfo] 1+
+                candidate_id: int32
+                candidate_directory_id: uuid
+            preferred_successors: [int32] 0
+    leader_endpoints: [LeaderEndpoint] 1+
+        name: string
+        host: string
+        port: uint16
+response
+    error_code: error_code
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            leader_id: int32
+            leader_epoch: int32
+    node_endpoints: [NodeEndpoint] 1+ tag 0
+        node_id: int32
+        host: string
+        port: uint16
+"""
+
 END_QUORUM_EPOCH: Final = Api(
     key=54,
     name="EndQuorumEpoch",
-    package="end_quorum_epoch",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=1,

@@ -6,19 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.wire.schema import EntityShape, Fields, FieldShape
-
-LISTENER_SHAPE: Final = EntityShape(
-    "Listener",
-    flexible=True,
-    fields=tuple(
-        FieldShape(name, kind, None, False, False, None, None)
-        for name, kind in (("name", "string"), ("host", "string"), ("port", "uint16"))
-    ),
-    tagged=(),
-)
-"""A listener in a field of our own."""
-
+from kraft_trio.wire.schema import Fields
 
 _NO_ENDPOINTS: Final = Endpoints()
 

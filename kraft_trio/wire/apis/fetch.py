@@ -20,7 +20,6 @@ import attrs
 from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, VersionRange
 from kraft_trio.wire.apis.endpoints import (
-    LISTENER_SHAPE,
     fields_of_listeners,
     fields_of_node_endpoints,
     listeners_of_fields,
@@ -29,7 +28,7 @@ from kraft_trio.wire.apis.endpoints import (
 from kraft_trio.wire.apis.topics import NO_TOPIC_ID, by_topic
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
+from kraft_trio.wire.schema import Fields
 
 UNSUPPORTED_HIGH_WATERMARK: Final = 2**63 - 1
 """The high watermark of a replica that does not send it (KIP-1166, below version 18).  -1 means that it is unknown."""
@@ -38,12 +37,6 @@ CONSUMER_REPLICA_ID: Final = -1
 
 OWN_FIELDS_SINCE: Final = 17
 """The first version that names the replica's directory id, by which the leader knows an observer."""
-
-LISTENERS_TAG: Final = 10_000
-KRAFT_VERSIONS_TAG: Final = 10_001
-READ_ROUND_TAG: Final = 10_002
-READ_LEASE_WAIT_TAG: Final = 10_003
-"""Far above the tags that Kafka uses."""
 
 
 @attrs.frozen
@@ -278,40 +271,84 @@ def _response_of_fields(fields: Fields, version: int) -> FetchResponse:
     )
 
 
-def _with_own_fields(kind: str, version: int, shape: EntityShape) -> EntityShape:
-    if version < OWN_FIELDS_SINCE:
-        return shape
-    if kind == "response":
-        return _with_round_in_each_partition(shape)
-    ends = tuple(FieldShape(name, "int16", None, False, False, None, None) for name in ("minimum", "maximum"))
-    entity = EntityShape("KRaftVersions", flexible=True, fields=ends, tagged=())
-    versions = FieldShape("kraft_versions", ENTITY, entity, False, False, KRAFT_VERSIONS_TAG, _NO_VERSIONS)
-    listeners = FieldShape("listeners", ENTITY, LISTENER_SHAPE, True, False, LISTENERS_TAG, [])
-    return attrs.evolve(shape, tagged=(*shape.tagged, listeners, versions, _READ_ROUND, _READ_LEASE_WAIT))
-
-
-_READ_ROUND: Final = FieldShape("read_round", "int64", None, False, False, READ_ROUND_TAG, NO_ROUND)
-_READ_LEASE_WAIT: Final = FieldShape("read_lease_wait", "int32", None, False, False, READ_LEASE_WAIT_TAG, 0)
-
-
-def _with_round_in_each_partition(shape: EntityShape) -> EntityShape:
-    (topic,) = (field.entity for field in shape.fields if field.name == "responses")
-    assert topic is not None
-    (partition,) = (field.entity for field in topic.fields if field.name == "partitions")
-    assert partition is not None
-    partition = attrs.evolve(partition, tagged=(*partition.tagged, _READ_ROUND))
-    return _with_entity(shape, "responses", _with_entity(topic, "partitions", partition))
-
-
-def _with_entity(shape: EntityShape, name: str, entity: EntityShape) -> EntityShape:
-    fields = [attrs.evolve(field, entity=entity) if field.name == name else field for field in shape.fields]
-    return attrs.evolve(shape, fields=tuple(fields))
-
+_SCHEMA: Final = """\
+request
+    replica_id: int32 4-14
+    max_wait: int32
+    min_bytes: int32
+    max_bytes: int32
+    isolation_level: int8
+    session_id: int32 7+
+    session_epoch: int32 7+
+    topics: [FetchTopic]
+        topic_id: uuid 13+
+        topic: string 4-12
+        partitions: [FetchPartition]
+            partition: int32
+            current_leader_epoch: int32 9+
+            fetch_offset: int64
+            last_fetched_epoch: int32 12+
+            log_start_offset: int64 5+
+            partition_max_bytes: int32
+            replica_directory_id: uuid 17+ tag 0
+            high_watermark: int64 18+ tag 1 = 9223372036854775807
+    forgotten_topics_data: [ForgottenTopic] 7+
+        topic_id: uuid 13+
+        topic: string 7-12
+        partitions: [int32]
+    rack_id: string 11+
+    cluster_id: string? 12+ tag 0 = null
+    replica_state: ReplicaState 15+ tag 1
+        replica_id: int32 = -1
+        replica_epoch: int64 = -1
+    listeners: [Listener] 17+ tag 10000
+        name: string
+        host: string
+        port: uint16
+    kraft_versions: KRaftVersions 17+ tag 10001
+        minimum: int16 = -1
+        maximum: int16 = -1
+    read_round: int64 17+ tag 10002
+    read_lease_wait: int32 17+ tag 10003
+response
+    throttle_time: int32
+    error_code: error_code 7+
+    session_id: int32 7+
+    responses: [FetchableTopicResponse]
+        topic_id: uuid 13+
+        topic: string 4-12
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            high_watermark: int64
+            last_stable_offset: int64
+            log_start_offset: int64 5+
+            aborted_transactions: [AbortedTransaction]?
+                producer_id: int64
+                first_offset: int64
+            preferred_read_replica: int32 11+
+            records: records?
+            diverging_epoch: EpochEndOffset 12+ tag 0
+                epoch: int32 = -1
+                end_offset: int64 = -1
+            current_leader: LeaderIdAndEpoch 12+ tag 1
+                leader_id: int32 = -1
+                leader_epoch: int32 = -1
+            snapshot_id: SnapshotId 12+ tag 2
+                end_offset: int64 = -1
+                epoch: int32 = -1
+            read_round: int64 17+ tag 10002
+    node_endpoints: [NodeEndpoint] 16+ tag 0
+        node_id: int32
+        host: string
+        port: int32
+        rack: string?
+"""
 
 FETCH: Final = Api(
     key=1,
     name="Fetch",
-    package="fetch",
+    schema=_SCHEMA,
     min_version=4,
     max_version=18,
     flexible_version=12,
@@ -320,5 +357,4 @@ FETCH: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=lambda error, _message: FetchResponse(error=error),
-    extended=_with_own_fields,
 )

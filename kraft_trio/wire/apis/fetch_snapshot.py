@@ -126,10 +126,48 @@ def _response_of_fields(fields: Fields, version: int) -> FetchSnapshotResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    replica_id: int32
+    max_bytes: int32
+    topics: [TopicSnapshot]
+        name: string
+        partitions: [PartitionSnapshot]
+            partition: int32
+            current_leader_epoch: int32
+            snapshot_id: SnapshotId
+                end_offset: int64
+                epoch: int32
+            position: int64
+            replica_directory_id: uuid 1+ tag 0
+    cluster_id: string? tag 0 = null
+response
+    throttle_time: int32
+    error_code: error_code
+    topics: [TopicSnapshot]
+        name: string
+        partitions: [PartitionSnapshot]
+            index: int32
+            error_code: error_code
+            snapshot_id: SnapshotId
+                end_offset: int64
+                epoch: int32
+            size: int64
+            position: int64
+            unaligned_records: records
+            current_leader: LeaderIdAndEpoch tag 0
+                leader_id: int32
+                leader_epoch: int32
+    node_endpoints: [NodeEndpoint] 1+ tag 0
+        node_id: int32
+        host: string
+        port: uint16
+"""
+
 FETCH_SNAPSHOT: Final = Api(
     key=59,
     name="FetchSnapshot",
-    package="fetch_snapshot",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=0,

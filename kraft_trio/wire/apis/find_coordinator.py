@@ -101,10 +101,31 @@ def _response_of_fields(fields: Fields, version: int) -> FindCoordinatorResponse
     )
 
 
+_SCHEMA: Final = """\
+request
+    key: string 0-3
+    key_type: int8 1+
+    coordinator_keys: [string] 4+
+response
+    throttle_time: int32 1+
+    coordinators: [Coordinator] 4+
+        key: string
+        node_id: int32
+        host: string
+        port: int32
+        error_code: error_code
+        error_message: string?
+    error_code: error_code 0-3
+    error_message: string? 1-3
+    node_id: int32 0-3
+    host: string 0-3
+    port: int32 0-3
+"""
+
 FIND_COORDINATOR: Final = Api(
     key=10,
     name="FindCoordinator",
-    package="find_coordinator",
+    schema=_SCHEMA,
     min_version=0,
     max_version=6,
     flexible_version=3,

@@ -116,10 +116,29 @@ def _response_of_fields(fields: Fields, version: int) -> IncrementalAlterConfigs
     )
 
 
+_SCHEMA: Final = """\
+request
+    resources: [AlterConfigsResource]
+        resource_type: int8
+        resource_name: string
+        configs: [AlterableConfig]
+            name: string
+            config_operation: int8
+            value: string?
+    validate_only: bool
+response
+    throttle_time: int32
+    responses: [AlterConfigsResourceResponse]
+        error_code: error_code
+        error_message: string?
+        resource_type: int8
+        resource_name: string
+"""
+
 INCREMENTAL_ALTER_CONFIGS: Final = Api(
     key=44,
     name="IncrementalAlterConfigs",
-    package="incremental_alter_configs",
+    schema=_SCHEMA,
     min_version=0,
     max_version=1,
     flexible_version=1,

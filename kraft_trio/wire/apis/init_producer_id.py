@@ -62,10 +62,23 @@ def _response_of_fields(fields: Fields, version: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(fields["error_code"], fields["producer_id"], fields["producer_epoch"])
 
 
+_SCHEMA: Final = """\
+request
+    transactional_id: string?
+    transaction_timeout: int32
+    producer_id: int64 3+
+    producer_epoch: int16 3+
+response
+    throttle_time: int32
+    error_code: error_code
+    producer_id: int64
+    producer_epoch: int16
+"""
+
 INIT_PRODUCER_ID: Final = Api(
     key=22,
     name="InitProducerId",
-    package="init_producer_id",
+    schema=_SCHEMA,
     min_version=0,
     max_version=5,
     flexible_version=2,

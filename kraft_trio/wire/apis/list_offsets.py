@@ -139,10 +139,33 @@ def _response_of_fields(fields: Fields, version: int) -> ListOffsetsResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    replica_id: int32
+    isolation_level: int8 2+
+    topics: [ListOffsetsTopic]
+        name: string
+        partitions: [ListOffsetsPartition]
+            partition_index: int32
+            current_leader_epoch: int32 4+
+            timestamp: int64
+    timeout: int32 10+
+response
+    throttle_time: int32 2+
+    topics: [ListOffsetsTopicResponse]
+        name: string
+        partitions: [ListOffsetsPartitionResponse]
+            partition_index: int32
+            error_code: error_code
+            timestamp: int64
+            offset: int64
+            leader_epoch: int32 4+
+"""
+
 LIST_OFFSETS: Final = Api(
     key=2,
     name="ListOffsets",
-    package="list_offsets",
+    schema=_SCHEMA,
     min_version=1,
     max_version=11,
     flexible_version=6,

@@ -101,10 +101,29 @@ def _response_of_fields(fields: Fields, version: int) -> ListPartitionReassignme
     )
 
 
+_SCHEMA: Final = """\
+request
+    timeout: int32
+    topics: [ListPartitionReassignmentsTopics]?
+        name: string
+        partition_indexes: [int32]
+response
+    throttle_time: int32
+    error_code: error_code
+    error_message: string?
+    topics: [OngoingTopicReassignment]
+        name: string
+        partitions: [OngoingPartitionReassignment]
+            partition_index: int32
+            replicas: [int32]
+            adding_replicas: [int32]
+            removing_replicas: [int32]
+"""
+
 LIST_PARTITION_REASSIGNMENTS: Final = Api(
     key=46,
     name="ListPartitionReassignments",
-    package="list_partition_reassignments",
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,

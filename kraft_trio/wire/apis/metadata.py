@@ -171,10 +171,45 @@ def _response_of_fields(fields: Fields, version: int) -> MetadataResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    topics: [MetadataRequestTopic]?1+
+        topic_id: uuid 10+
+        name: string?10+
+    allow_auto_topic_creation: bool 4+
+    include_cluster_authorized_operations: bool 8-10
+    include_topic_authorized_operations: bool 8+
+response
+    throttle_time: int32 3+
+    brokers: [MetadataResponseBroker]
+        node_id: int32
+        host: string
+        port: int32
+        rack: string? 1+
+    cluster_id: string? 2+
+    controller_id: int32 1+
+    topics: [MetadataResponseTopic]
+        error_code: error_code
+        name: string?12+
+        topic_id: uuid 10+
+        is_internal: bool 1+
+        partitions: [MetadataResponsePartition]
+            error_code: error_code
+            partition_index: int32
+            leader_id: int32
+            leader_epoch: int32 7+
+            replica_nodes: [int32]
+            isr_nodes: [int32]
+            offline_replicas: [int32] 5+
+        topic_authorized_operations: int32 8+
+    error_code: error_code 13+
+    cluster_authorized_operations: int32 8-10
+"""
+
 METADATA: Final = Api(
     key=3,
     name="Metadata",
-    package="metadata",
+    schema=_SCHEMA,
     min_version=0,
     max_version=13,
     flexible_version=9,

@@ -169,10 +169,46 @@ def _response_of_fields(fields: Fields, version: int) -> ProduceResponse:
     return ProduceResponse(tuple(partitions), node_endpoints_of_fields(fields))
 
 
+_SCHEMA: Final = """\
+request
+    transactional_id: string?
+    acks: int16
+    timeout: int32
+    topic_data: [TopicProduceData]
+        topic_id: uuid 13+
+        name: string 3-12
+        partition_data: [PartitionProduceData]
+            index: int32
+            records: records?
+response
+    responses: [TopicProduceResponse]
+        topic_id: uuid 13+
+        name: string 3-12
+        partition_responses: [PartitionProduceResponse]
+            index: int32
+            error_code: error_code
+            base_offset: int64
+            log_append_time: int64
+            log_start_offset: int64 5+
+            record_errors: [BatchIndexAndErrorMessage] 8+
+                batch_index: int32
+                batch_index_error_message: string?
+            error_message: string? 8+
+            current_leader: LeaderIdAndEpoch 10+ tag 0
+                leader_id: int32 = -1
+                leader_epoch: int32 = -1
+    throttle_time: int32
+    node_endpoints: [NodeEndpoint] 10+ tag 0
+        node_id: int32
+        host: string
+        port: int32
+        rack: string?
+"""
+
 PRODUCE: Final = Api(
     key=0,
     name="Produce",
-    package="produce",
+    schema=_SCHEMA,
     min_version=3,
     max_version=13,
     flexible_version=9,

@@ -12,8 +12,6 @@ import attrs
 
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.own_shape import own_shape, with_tagged_fields
-from kraft_trio.wire.schema import FieldShape
 
 
 @attrs.frozen
@@ -35,24 +33,21 @@ class ReadIndexResponse:
     """Whether a read lease of the leader made a round of its voters unnecessary; for statistics."""
 
 
-BY_LEASE_TAG: Final = 10_000
-
-_SHAPES: Final = {
-    "request": own_shape("ReadIndexRequest", cluster_id="string"),
-    "response": with_tagged_fields(
-        own_shape(
-            "ReadIndexResponse", error_code="error_code", leader_id="int32", leader_epoch="int32", read_index="int64"
-        ),
-        (),
-        FieldShape("is_by_lease", "bool", None, False, False, BY_LEASE_TAG, False),
-    ),
-}
-
+_SCHEMA: Final = """\
+request
+    cluster_id: string
+response
+    error_code: error_code
+    leader_id: int32
+    leader_epoch: int32
+    read_index: int64
+    is_by_lease: bool tag 10000
+"""
 
 READ_INDEX: Final = Api(
     key=10_002,
     name="ReadIndex",
-    package=None,
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,
@@ -73,5 +68,4 @@ READ_INDEX: Final = Api(
         fields["is_by_lease"],
     ),
     error_response=lambda error, _message: ReadIndexResponse(error),
-    own_shape=lambda kind: _SHAPES[kind],
 )

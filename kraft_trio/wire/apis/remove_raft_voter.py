@@ -36,10 +36,21 @@ def _fields_of_request(request: RemoveRaftVoterRequest, version: int) -> Fields:
     }
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    voter_id: int32
+    voter_directory_id: uuid
+response
+    throttle_time: int32
+    error_code: error_code
+    error_message: string?
+"""
+
 REMOVE_RAFT_VOTER: Final = Api(
     key=81,
     name="RemoveRaftVoter",
-    package="remove_raft_voter",
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,

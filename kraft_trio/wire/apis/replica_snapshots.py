@@ -13,7 +13,6 @@ import attrs
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.own_shape import own_shape
 from kraft_trio.wire.schema import Fields
 
 NO_NODE: Final = ReplicaKey(-1)
@@ -112,36 +111,33 @@ def _response_of_fields(fields: Fields, version: int) -> ReplicaSnapshotsRespons
     )
 
 
-_SHAPES: Final = {
-    "request": own_shape("ReplicaSnapshotsRequest", cluster_id="string?", take="bool"),
-    "response": own_shape(
-        "ReplicaSnapshotsResponse",
-        error_code="error_code",
-        error_message="string?",
-        node_id="int32",
-        directory_id="uuid",
-        has_state_machine="bool",
-        log_start_offset="int64",
-        log_end_offset="int64",
-        log_end_epoch="int32",
-        log_size="int64",
-        high_watermark="int64",
-        snapshots=own_shape(
-            "ReplicaSnapshot",
-            end_offset="int64",
-            epoch="int32",
-            size="int64",
-            last_contained_log_timestamp="int64",
-        ),
-        took="int64",
-    ),
-}
-
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    take: bool
+response
+    error_code: error_code
+    error_message: string?
+    node_id: int32
+    directory_id: uuid
+    has_state_machine: bool
+    log_start_offset: int64
+    log_end_offset: int64
+    log_end_epoch: int32
+    log_size: int64
+    high_watermark: int64
+    snapshots: [ReplicaSnapshot]
+        end_offset: int64
+        epoch: int32
+        size: int64
+        last_contained_log_timestamp: int64
+    took: int64
+"""
 
 REPLICA_SNAPSHOTS: Final = Api(
     key=10_000,
     name="ReplicaSnapshots",
-    package=None,
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,
@@ -150,5 +146,4 @@ REPLICA_SNAPSHOTS: Final = Api(
     fields_of_response=_fields_of_response,
     response_of_fields=_response_of_fields,
     error_response=ReplicaSnapshotsResponse,
-    own_shape=lambda kind: _SHAPES[kind],
 )

@@ -12,7 +12,6 @@ import attrs
 
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.own_shape import own_shape
 
 
 @attrs.frozen
@@ -32,16 +31,20 @@ class TransferLeadershipResponse:
     error_message: str | None = None
 
 
-_SHAPES: Final = {
-    "request": own_shape("TransferLeadershipRequest", cluster_id="string?", voter_id="int32", timeout_ms="int32"),
-    "response": own_shape("TransferLeadershipResponse", error_code="error_code", error_message="string?"),
-}
-
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    voter_id: int32
+    timeout_ms: int32
+response
+    error_code: error_code
+    error_message: string?
+"""
 
 TRANSFER_LEADERSHIP: Final = Api(
     key=10_003,
     name="TransferLeadership",
-    package=None,
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,
@@ -61,5 +64,4 @@ TRANSFER_LEADERSHIP: Final = Api(
         fields["error_code"], fields["error_message"]
     ),
     error_response=TransferLeadershipResponse,
-    own_shape=lambda kind: _SHAPES[kind],
 )

@@ -112,10 +112,29 @@ def _response_of_fields(fields: Fields, version: int) -> UpdateFeaturesResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    timeout: int32
+    feature_updates: [FeatureUpdateKey]
+        feature: string
+        max_version_level: int16
+        upgrade_type: int8 1+
+        allow_downgrade: bool 0
+    validate_only: bool 1+
+response
+    throttle_time: int32
+    error_code: error_code
+    error_message: string?
+    results: [UpdatableFeatureResult] 0-1
+        feature: string
+        error_code: error_code
+        error_message: string?
+"""
+
 UPDATE_FEATURES: Final = Api(
     key=57,
     name="UpdateFeatures",
-    package="update_features",
+    schema=_SCHEMA,
     min_version=0,
     max_version=2,
     flexible_version=0,

@@ -88,10 +88,33 @@ def _response_of_fields(fields: Fields, version: int) -> UpdateRaftVoterResponse
     )
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    current_leader_epoch: int32
+    voter_id: int32
+    voter_directory_id: uuid
+    listeners: [Listener]
+        name: string
+        host: string
+        port: uint16
+    k_raft_version_feature: KRaftVersionFeature
+        min_supported_version: int16
+        max_supported_version: int16
+response
+    throttle_time: int32
+    error_code: error_code
+    current_leader: CurrentLeader tag 0
+        leader_id: int32
+        leader_epoch: int32
+        host: string
+        port: int32
+"""
+
 UPDATE_RAFT_VOTER: Final = Api(
     key=82,
     name="UpdateRaftVoter",
-    package="update_raft_voter",
+    schema=_SCHEMA,
     min_version=0,
     max_version=0,
     flexible_version=0,

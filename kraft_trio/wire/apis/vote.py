@@ -126,10 +126,41 @@ def _response_of_fields(fields: Fields, version: int) -> VoteResponse:
     )
 
 
+_SCHEMA: Final = """\
+request
+    cluster_id: string?
+    voter_id: int32 1+
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            replica_epoch: int32
+            replica_id: int32
+            replica_directory_id: uuid 1+
+            voter_directory_id: uuid 1+
+            last_offset_epoch: int32
+            last_offset: int64
+            pre_vote: bool 2+
+response
+    error_code: error_code
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            leader_id: int32
+            leader_epoch: int32
+            vote_granted: bool
+    node_endpoints: [NodeEndpoint] 1+ tag 0
+        node_id: int32
+        host: string
+        port: uint16
+"""
+
 VOTE: Final = Api(
     key=52,
     name="Vote",
-    package="vote",
+    schema=_SCHEMA,
     min_version=0,
     max_version=2,
     flexible_version=0,

@@ -1,0 +1,54 @@
+"""A node's metrics in Prometheus text format.
+
+This does without prometheus_client, which takes a tenth of a node's start to import.  An application's own collectors
+need it (`metrics.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, Metric
+
+Labels: TypeAlias = Mapping[str, str]
+
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+_MEANING_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
+
+
+@attrs.frozen
+class Family:
+    """One metric with its sample, or without a current value."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    value: float | None
+
+
+def families(
+    node_id: int, metrics: Iterable[Metric], values: Mapping[str, float | str], now_ms: int
+) -> Iterable[Family]:
+    """The families of one node's metrics; `values` has them by KIP name."""
+    node = {NODE_LABEL: str(node_id)}
+    for metric in metrics:
+        labels = {**node, **dict(metric.tags)}
+        value = values.get(metric.name)
+        if isinstance(value, str):
+            yield Family(metric.prometheus_name, metric.meaning, {**labels, metric.label: value}, 1)
+        else:
+            yield Family(metric.prometheus_name, metric.meaning, labels, value)
+    yield Family(COLLECTED_AT, "When these values were collected.", node, now_ms / 1000)
+
+
+def as_text(families: Iterable[Family]) -> bytes:
+    lines: list[str] = []
+    for family in families:
+        lines.append(f"# HELP {family.name} {family.meaning.translate(_MEANING_ESCAPES)}\n# TYPE {family.name} gauge\n")
+        if family.value is not None:
+            labels = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in sorted(family.labels.items()))
+            lines.append(f"{family.name}{{{labels}}} {float(family.value)!r}\n")
+    return "".join(lines).encode()
