@@ -19,7 +19,7 @@ from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Kind
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
-from kraft_trio.protocol.roles import TRANSITIONS, EpochChange
+from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.script.catalog import STEP_MODULES
 from kraft_trio.simulation.script.header import HEADER_ITEMS
@@ -61,7 +61,7 @@ def transitions() -> str:
     """The transition table as a Mermaid state diagram, one line a row; a star marks a transition that is stored."""
     lines = []
     for (origin, event), transition in TRANSITIONS.items():
-        epoch = _EPOCH_CHANGES[transition.epoch]
+        epoch = "" if event is Event.HIGHER_EPOCH_SEEN else _EPOCH_CHANGES[transition.epoch]
         label = event.name.lower().replace("_", " ") + epoch + (" *" if transition.durable else "")
         lines.append(f"    {origin.__name__} --> {transition.to.__name__}: {label}\n")
     return f"```mermaid\nstateDiagram-v2\n{''.join(lines)}```\n"
@@ -85,10 +85,10 @@ def config_keys() -> str:
 
 
 def _allowed(kind: Kind) -> str:
-    """A range without an upper bound that only the type of the value sets."""
+    """A range without an upper bound that only the type of the value sets; `…` for a list."""
     if isinstance(kind, Integer) and kind.maximum in (MAX_INT32, MAX_INT64):
         return f"≥ {kind.minimum}"
-    return kind.allowed
+    return kind.allowed.replace(", separated by commas", ", …")
 
 
 def limits() -> str:
@@ -96,19 +96,18 @@ def limits() -> str:
 
 
 def metrics() -> str:
-    rows = []
+    """One row a name; a controller and a broker may export it by different names."""
+    rows: dict[tuple[str, str], list[str]] = {}
     for metric in METRICS:
-        roles = f" (nodes with the role {metric.role})" if metric.role else ""
+        role = f" ({metric.role})" if metric.role else ""
         unit = f" ({metric.unit})" if metric.unit else ""
         label = f'{{{metric.label}="…"}}' if metric.label else ""
-        rows.append(
-            (
-                f"`{metric.name}`",
-                f"`{metric.prometheus_name}{label}`{roles}",
-                metric.meaning.removesuffix(".") + unit + ".",
-            )
-        )
-    return _table(("metric", "in Prometheus", "meaning"), rows)
+        row = rows.setdefault((f"`{metric.name}`", metric.meaning.removesuffix(".") + unit + "."), [])
+        row.append(f"`{metric.prometheus_name}{label}`{role}")
+    return _table(
+        ("metric", "in Prometheus (role)", "meaning"),
+        ((name, ", ".join(exported), meaning) for (name, meaning), exported in rows.items()),
+    )
 
 
 def scenario_header() -> str:
