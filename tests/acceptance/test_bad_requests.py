@@ -201,11 +201,13 @@ def test_votes_that_no_candidate_asks_for(quorum: Quorum, changes: dict[str, Any
 
 def test_a_vote_meant_for_somebody_else(quorum: Quorum) -> None:
     sound = Sound.of(quorum)
+    # A follower believes what it hears of its leader's address, whomever it was meant for.
+    endpoints = Endpoints({"CONTROLLER": quorum.nodes[sound.leader].endpoint})
     with unharmed(quorum):
         answers = [
             ask(quorum.nodes[1], VOTE, sound.vote(voter_id=2)),
             ask(quorum.nodes[1], VOTE, sound.vote(voter_id=1, voter_directory_id=UUID(int=0xABCDEF))),
-            ask(quorum.nodes[1], BEGIN_QUORUM_EPOCH, sound.begin(voter_id=2, leader_id=sound.leader)),
+            ask(quorum.nodes[1], BEGIN_QUORUM_EPOCH, sound.begin(voter_id=2, leader_endpoints=endpoints)),
         ]
     assert [answer.partition_error for answer in answers[:2]] == [ErrorCode.invalid_voter_key] * 2
     own = quorum.nodes[1].id == sound.leader
