@@ -157,9 +157,9 @@ def test_records_before_a_damaged_one_are_read(
 TYPES = {
     int: "int",
     str: "str",
-    int | None: "int or null",
-    str | None: "str or null",
-    tuple[int, ...] | None: "list of int, or null",
+    int | None: "int?",
+    str | None: "str?",
+    tuple[int, ...] | None: "list of int?",
     attrs.fields(attrs.resolve_types(TraceEvent)).details.type: "map",
 }
 
