@@ -109,7 +109,7 @@ async def deliver(mailbox: Mailbox[T] | None, message: T) -> bool:
     return True
 
 
-async def send_or_wait(channel: trio.MemorySendChannel[T], value: T) -> None:
+async def send_or_wait(channel: Mailbox[T], value: T) -> None:
     """Send, and wait only if the channel is full.  `send` always takes a round of the scheduler.
 
     For hot paths whose loop has another checkpoint.  Raises what `send` raises.

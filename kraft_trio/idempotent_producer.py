@@ -84,6 +84,15 @@ class _Identity:
     next_sequence: int = 0
 
 
+@attrs.frozen
+class BegunBatch:
+    """A batch with its sequence numbers, to be sent unchanged until its fate is known."""
+
+    records: Sequence[NewRecord]
+    identity: _Identity
+    batch: bytes
+
+
 @attrs.define
 class _Attempt:
     """What is known about the batch that is being appended."""
@@ -121,21 +130,55 @@ class IdempotentProducer:
             raise OutcomeUnknownError(f"append: sent, but not confirmed in time: {attempt.problem}")
         raise NetworkError(f"append: not sent in time: {attempt.problem}")
 
+    def begin(self, records: Sequence[NewRecord]) -> BegunBatch | None:
+        """Encode a batch for the caller to send, which then calls `finish`.  None if the producer has no id yet."""
+        # Kept again only when the batch's fate is known: until then no other batch may take its sequence numbers.
+        identity, self._identity = self._identity, None
+        return None if identity is None else BegunBatch(records, identity, self._encode(records, identity))
+
+    def take_back(self, begun: BegunBatch) -> None:
+        """Forget a begun batch that was not sent."""
+        self._identity = begun.identity
+
+    def appended(self, begun: BegunBatch) -> None:
+        """Note that a begun batch has committed."""
+        identity = begun.identity
+        identity.next_sequence = (identity.next_sequence + len(begun.records)) & MAX_SEQUENCE
+        self._identity = identity
+
+    async def finish(self, begun: BegunBatch, answer: ProducePartitionResponse) -> int:
+        """Go on with a begun batch, sent once and answered so, as `append` does.  Raises what `append` raises."""
+        attempt = _Attempt()
+        if answer.error in TRY_AGAIN:
+            attempt.may_have_taken_effect = True
+            attempt.problem = _describe(answer)
+            await self._leaders.prepare_another()
+            answer = await self._send_until_answered(begun.batch, attempt)
+        offset = self._outcome(begun, answer, attempt)
+        return await self._append(begun.records, attempt) if offset is None else offset
+
     async def _append(self, records: Sequence[NewRecord], attempt: _Attempt) -> int:
         while True:
-            identity = self._identity or await self._identify(attempt)
-            # Kept again only when the batch's fate is known: until then no other batch may take its sequence numbers.
-            self._identity = None
-            answer = await self._send_until_answered(self._encode(records, identity), attempt)
-            if answer.error == ErrorCode.none:
-                identity.next_sequence = (identity.next_sequence + len(records)) & MAX_SEQUENCE
-                self._identity = identity
-                return answer.base_offset
-            attempt.problem = _describe(answer)
-            if attempt.may_have_taken_effect:
-                raise OutcomeUnknownError(f"append: sent more than once, then {attempt.problem}")
-            if answer.error not in _IDENTITY_LOST:
-                raise failure_of(answer)
+            begun = self.begin(records)
+            if begun is None:
+                identity = await self._identify(attempt)
+                begun = BegunBatch(records, identity, self._encode(records, identity))
+            answer = await self._send_until_answered(begun.batch, attempt)
+            offset = self._outcome(begun, answer, attempt)
+            if offset is not None:
+                return offset
+
+    def _outcome(self, begun: BegunBatch, answer: ProducePartitionResponse, attempt: _Attempt) -> int | None:
+        """The first offset of a batch, or None if it has to be sent with another producer id.  Raises for a failure."""
+        if answer.error == ErrorCode.none:
+            self.appended(begun)
+            return answer.base_offset
+        attempt.problem = _describe(answer)
+        if attempt.may_have_taken_effect:
+            raise OutcomeUnknownError(f"append: sent more than once, then {attempt.problem}")
+        if answer.error not in _IDENTITY_LOST:
+            raise failure_of(answer)
+        return None
 
     def _encode(self, records: Sequence[NewRecord], identity: _Identity) -> bytes:
         return encode_batch(

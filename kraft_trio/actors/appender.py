@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import attrs
 import trio
 
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
-from kraft_trio.channels import Mailbox, Reply, deliver, drain
+from kraft_trio.actors.served_mailbox import ServedMailbox
+from kraft_trio.channels import Mailbox, Reply, deliver, send_or_wait
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import (
     KraftError,
@@ -22,7 +24,7 @@ from kraft_trio.errors import (
     RefusedError,
     UnsupportedVersionError,
 )
-from kraft_trio.idempotent_producer import IdempotentProducer, ProducerLeader
+from kraft_trio.idempotent_producer import BegunBatch, IdempotentProducer, ProducerLeader
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
@@ -55,6 +57,9 @@ class Appender:
 
     One batch is under way at a time.  Requests that arrive meanwhile share the next batch, which is sent when the
     previous one is committed.  `controller.quorum.append.linger.ms` delays a batch so that more requests can join it.
+
+    A single request on the leader's node takes no turn of this actor: LeaderReplication gets the batch in the caller's
+    step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor goes on with it.
     """
 
     def __init__(
@@ -68,9 +73,14 @@ class Appender:
     ) -> None:
         self._config = config
         self._producer = IdempotentProducer(_Leaders(config, client, view, random_source), wall_clock_ms)
-        self._mailbox, self._inbox = trio.open_memory_channel[AppendRequested](MAILBOX_SIZE)
+        self._view = view
+        self._mailbox = ServedMailbox[AppendRequested | None](MAILBOX_SIZE)
+        """None wakes this actor, because a begun batch has failed."""
         self._waiting: deque[AppendRequested] = deque()
         self._on_their_way: list[AppendRequested] = []
+        self._begun: _Begun | None = None
+        self._last_was_alone = False
+        """Whether the last batch that this actor sent had one request.  If not, it gathers the next one."""
 
     async def append(self, records: Sequence[NewRecord]) -> int:
         """Append records at consecutive offsets, wait until they are committed, and return the first offset.
@@ -92,8 +102,9 @@ class Appender:
             raise RecordTooLargeError(
                 f"values: one batch of {size} bytes, message.max.bytes allows {self._config.max_message_bytes}"
             )
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            await self._mailbox.send(request)
+            await send_or_wait(self._mailbox, request)
         except trio.BrokenResourceError:
             raise NodeClosedError("append: the node has stopped") from None
         outcome = await request.reply.receive()
@@ -110,18 +121,72 @@ class Appender:
             self._abandon_waiting()
 
     def _abandon_waiting(self) -> None:
+        if self._begun is not None:
+            self._begun.reply.abandon()
         for request in self._on_their_way:
             request.reply.answer(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
-        self._waiting += drain(self._inbox)
+        self._waiting += filter(None, self._mailbox.close())
         for request in self._waiting:
             request.reply.answer(NodeClosedError("append: the node stopped before it was sent"))
-        self._inbox.close()
+
+    # A single request at a leader
+
+    def _begin_at_once(self, request: AppendRequested | None) -> bool:
+        """Give the batch of one request to this node's leader.  Returns whether that is done."""
+        mailbox = self._view.value.leader_mailbox
+        if request is None or mailbox is None or self._begun is not None or not self._last_was_alone:
+            return False
+        begun = self._producer.begin(request.records)
+        if begun is None:
+            return False
+        reply: Reply[ProducePartitionResponse] = Reply()
+        try:
+            mailbox.send_nowait(
+                ProduceReceived(begun.batch, peek_header(begun.batch), self._config.request_timeout_ms, reply)
+            )
+        except (trio.WouldBlock, trio.BrokenResourceError):
+            self._producer.take_back(begun)
+            return False
+        self._on_their_way = [request]
+        self._begun = _Begun(begun, reply)
+        reply.when_answered(self._begun_is_answered)
+        return True
+
+    def _begun_is_answered(self) -> None:
+        """Answer the caller, in the leader's step.  A failure is left to this actor."""
+        begun = self._begun
+        assert begun is not None, "an answer to no batch"
+        answer = begun.reply.value
+        if answer.error == ErrorCode.none:
+            self._producer.appended(begun.batch)
+            self._begun = None
+            self._answer_group(answer.base_offset)
+        else:
+            # A mailbox without room has woken this actor already.
+            with suppress(trio.WouldBlock):
+                self._mailbox.send_nowait(None)
+
+    async def _end_begun(self, begun: _Begun) -> None:
+        answer = await begun.reply.receive()
+        if self._begun is not None:
+            self._answer_group(await _outcome(self._producer.finish(begun.batch, answer)))
+            self._begun = None
+
+    # Many requests, or another leader
 
     async def _next_group(self) -> list[AppendRequested]:
-        """The next requests in order: at least one, and as many as fit into one batch."""
-        if not self._waiting:
-            self._waiting.append(await self._inbox.receive())
-        self._waiting += drain(self._inbox)
+        """The next requests in order, as many as fit into one batch."""
+        self._take_queued()
+        if self._waiting:
+            await self._let_answered_callers_join()
+        else:
+            first = await self._mailbox.receive(self._begin_at_once)
+            if first is not None:
+                self._waiting.append(first)
+            if self._begun is not None:
+                await self._end_begun(self._begun)
+                await self._let_answered_callers_join()
+            self._take_queued()
         if self._config.append_linger_ms > 0:
             await self._linger()
         group: list[AppendRequested] = []
@@ -140,22 +205,55 @@ class Appender:
         size = sum(request.size_in_bytes for request in self._waiting)
         with trio.move_on_after(self._config.append_linger_ms / 1000):
             while size < self._config.max_message_bytes:
-                request = await self._inbox.receive()
+                request = await self._mailbox.receive(lambda _request: False)
+                if request is not None:
+                    self._waiting.append(request)
+                    size += request.size_in_bytes
+
+    async def _let_answered_callers_join(self) -> None:
+        """Run after the callers that were answered, whose next requests can share the batch of those that wait."""
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        self._take_queued()
+
+    def _take_queued(self) -> None:
+        while True:
+            try:
+                request = self._mailbox.receive_nowait()
+            except trio.WouldBlock:
+                return
+            if request is not None:
                 self._waiting.append(request)
-                size += request.size_in_bytes
 
     async def _append_group(self, group: list[AppendRequested]) -> None:
+        if not group:
+            return
+        self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
         self._on_their_way = group
-        outcome: int | KraftError
-        try:
-            outcome = await self._producer.append([record for request in group for record in request.records])
-        except (RecordTooLargeError, RefusedError, OutcomeUnknownError) as error:
-            outcome = error
-        self._on_their_way = []
+        records = [record for request in group for record in request.records]
+        self._answer_group(await _outcome(self._producer.append(records)))
+
+    def _answer_group(self, outcome: int | KraftError) -> None:
+        group, self._on_their_way = self._on_their_way, []
         for request in group:
             request.reply.answer(outcome)
             if isinstance(outcome, int):
                 outcome += len(request.records)
+
+
+async def _outcome(appending: Awaitable[int]) -> int | KraftError:
+    try:
+        return await appending
+    except (RecordTooLargeError, RefusedError, OutcomeUnknownError) as error:
+        return error
+
+
+@attrs.frozen
+class _Begun:
+    """A batch of one request, and the leader's answer to it."""
+
+    batch: BegunBatch
+    reply: Reply[ProducePartitionResponse]
 
 
 class _Leaders:

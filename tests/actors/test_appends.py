@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.state_machine_driver import OnCommit
-from kraft_trio.errors import RecordTooLargeError
+from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.storage.batch import Record
 from kraft_trio.wire.api import INIT_PRODUCER_ID, PRODUCE
@@ -70,10 +70,13 @@ async def test_a_value_whose_leader_dies_before_the_answer_is_once(cluster: Clus
         assert values_in(new) == [b"before", b"once", b"after"]
 
 
+@pytest.mark.parametrize("earlier", [(), (b"earlier",)], ids=["first append", "later append"])
 @on_cluster()
-async def test_a_value_that_was_truncated_is_appended_anew(cluster: Cluster) -> None:
+async def test_a_value_that_was_truncated_is_appended_anew(cluster: Cluster, earlier: tuple[bytes, ...]) -> None:
     """A cut-off leader's own append waits for the next leader, and gets there once."""
     old = await cluster.wait_for_leader()
+    for value in earlier:
+        await old.append([value])
     cluster.partition({old.key.id}, set(cluster.voter_ids) - {old.key.id})
     offsets: list[int] = []
 
@@ -88,7 +91,65 @@ async def test_a_value_that_was_truncated_is_appended_anew(cluster: Cluster) -> 
         assert offsets == []
         cluster.heal()
     await cluster.wait_until_alike()
-    assert [values_in(node) for node in cluster.nodes.values()] == [[b"instead", b"once"]] * 3
+    assert [values_in(node) for node in cluster.nodes.values()] == [[*earlier, b"instead", b"once"]] * 3
+
+
+@on_cluster()
+async def test_a_single_append_takes_no_turn_of_the_appender(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"before"])
+    turns = _TurnsOf("Appender.run")
+    trio.lowlevel.add_instrument(turns)
+    for _ in range(10):
+        await leader.append([b"alone"])
+    assert turns.count == 0
+
+
+class _TurnsOf(trio.abc.Instrument):
+    def __init__(self, task_name: str) -> None:
+        self.count = 0
+        self._task_name = task_name
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += self._task_name in task.name
+
+
+@on_cluster()
+async def test_appends_behind_one_that_fails_keep_their_order(cluster: Cluster) -> None:
+    """The leader that has taken the first one loses its epoch, and the next leader gets all."""
+    old = await cluster.wait_for_leader()
+    await old.append([b"before"])
+    cluster.partition({old.key.id}, set(cluster.voter_ids) - {old.key.id})
+    values = [b"1", b"2", b"3"]
+    async with trio.open_nursery() as nursery:
+        for value in values:
+            nursery.start_soon(old.append, [value])
+            await trio.testing.wait_all_tasks_blocked()
+        new = await cluster.wait_for_leader(other_than=old)
+        cluster.heal()
+    assert values_in(new) == [b"before", *values]
+
+
+@on_cluster()
+async def test_every_append_is_answered_when_the_node_stops(cluster: Cluster) -> None:
+    """One has been sent, and others wait behind it."""
+    old = await cluster.wait_for_leader()
+    await old.append([b"before"])
+    cluster.partition({old.key.id}, set(cluster.voter_ids) - {old.key.id})
+    outcomes: dict[bytes, type[Exception]] = {}
+
+    async def append(value: bytes) -> None:
+        try:
+            await old.append([value])
+        except (OutcomeUnknownError, NodeClosedError) as error:
+            outcomes[value] = type(error)
+
+    async with trio.open_nursery() as nursery:
+        for value in (b"sent", b"queued", b"queued too"):
+            nursery.start_soon(append, value)
+            await trio.testing.wait_all_tasks_blocked()
+        cluster.machines[old.key.id].kill()
+    assert outcomes == {b"sent": OutcomeUnknownError, b"queued": NodeClosedError, b"queued too": NodeClosedError}
 
 
 @on_cluster(started=(1,))
@@ -130,6 +191,27 @@ async def test_appends_in_flight_share_batches_and_keep_their_order(cluster: Clu
     in_log = values_in(leader)
     assert sorted(in_log) == sorted(values)
     assert sorted(offsets, key=lambda value: offsets[value]) == in_log
+
+
+@on_cluster()
+async def test_callers_that_append_again_and_again_share_batches(cluster: Cluster) -> None:
+    """Also one that came first, and one that came late."""
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"before"])
+    begun_at = leader.log.end_offset
+
+    async def append() -> None:
+        for _ in range(20):
+            await leader.append([b"value"])
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(append)
+        await trio.sleep(0.001)
+        nursery.start_soon(append)
+    batches = list(leader.log.iter_batches(begun_at, leader.log.end_offset))
+    assert leader.log.end_offset - begun_at == 9 * 20
+    assert len(batches) <= 20 + 3
 
 
 @on_cluster(settings={"message.max.bytes": "1000"})
