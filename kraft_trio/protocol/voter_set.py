@@ -44,22 +44,21 @@ class VoterSet:
     """Voters sorted by id, ids unique.  The empty set means "not known"; it has no majority and elects nobody."""
 
     voters: tuple[Voter, ...] = attrs.field(default=(), converter=_sorted_by_id)
+    ids: tuple[int, ...] = attrs.field(init=False, eq=False, repr=False)
 
-    @voters.validator
-    def _ids_are_unique(self, _attribute: object, voters: tuple[Voter, ...]) -> None:
-        ids = [voter.id for voter in voters]
-        if len(set(ids)) != len(ids):
-            raise ValueError(f"voters: ids {ids} are not unique; a voter set names each replica id once")
+    @ids.default
+    def _ids_of_voters(self) -> tuple[int, ...]:
+        return tuple([voter.key.id for voter in self.voters])
+
+    def __attrs_post_init__(self) -> None:
+        if len(set(self.ids)) != len(self.ids):
+            raise ValueError(f"voters: ids {list(self.ids)} are not unique; a voter set names each replica id once")
 
     def __iter__(self) -> Iterator[Voter]:
         return iter(self.voters)
 
     def __len__(self) -> int:
         return len(self.voters)
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        return tuple(voter.id for voter in self.voters)
 
     @property
     def majority(self) -> int:

@@ -17,6 +17,7 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRa
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.commands.agreement import Agreement
 from kraft_trio.simulation.commands.checked_machine import CheckedMachine, checked
+from kraft_trio.simulation.deterministic import current_time
 from kraft_trio.simulation.facts.history import History, Operation
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
@@ -48,7 +49,7 @@ class World:
         self.voter_ids = setup.voter_ids
         self.observer_ids = setup.observer_ids
         self.node_ids = (*self.voter_ids, *self.observer_ids)
-        self._began_at_s = trio.current_time()
+        self._began_at_s = current_time()
         self._configs: dict[int, NodeConfig] = {}
         self._moves: dict[int, int] = {}
         self.has_stable_names = False
@@ -88,7 +89,7 @@ class World:
     @property
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
-        return trio.current_time() - self._began_at_s
+        return current_time() - self._began_at_s
 
     @property
     def nursery(self) -> trio.Nursery:

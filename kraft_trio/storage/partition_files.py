@@ -46,7 +46,7 @@ def checkpoint_name(snapshot_id: OffsetAndEpoch) -> str:
 
 def checkpoint_ids(names: list[str]) -> list[OffsetAndEpoch]:
     """The ids of the snapshots, ascending, that of the bootstrap checkpoint included."""
-    matches = (_CHECKPOINT_NAME.fullmatch(name) for name in names)
+    matches = [_CHECKPOINT_NAME.fullmatch(name) for name in names if name.endswith(CHECKPOINT)]
     return sorted(OffsetAndEpoch(int(match[1]), int(match[2])) for match in matches if match is not None)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 import msgpack
@@ -23,8 +22,7 @@ REMEMBERED: Final = 400
 """The number of events of each node that are kept for the report of a violation."""
 
 
-@attrs.frozen
-class NodeState:
+class NodeState(NamedTuple):
     """The state of a node at the moment of an event.  Offsets are exclusive ends; None stands for unknown."""
 
     epoch: int | None = None
@@ -96,19 +94,10 @@ def event_of(
         time_us,
         node,
         kind,
-        state.epoch,
-        state.role,
-        state.leader,
-        state.log_end,
-        state.synced_end,
-        state.high_watermark,
-        state.voters,
+        *state,
         cause,
         {name: plain(value) for name, value in details.items()},
     )
-
-
-_STATE_OF: Final = attrgetter("epoch", "role", "leader", "log_end", "synced_end", "high_watermark", "voters")
 
 
 class Trace:
@@ -119,6 +108,7 @@ class Trace:
         self._state_of = state_of
         self._sequence = 0
         self._digest = hashlib.blake2b(digest_size=16)
+        self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._last: dict[int | None, deque[TraceEvent]] = {}
         self.listeners: list[Callable[[TraceEvent], object]] = []
         """Each listener is called with every event, in the step in which it happens."""
@@ -137,10 +127,11 @@ class Trace:
     def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> TraceEvent:
         """Like `record`, for details of any name."""
         state = NO_STATE if node is None else self._state_of(node)
-        event = event_of(self._sequence, self._now_us(), node, kind, state, cause, details)
+        time_us = self._now_us()
+        event = event_of(self._sequence, time_us, node, kind, state, cause, details)
         self._sequence += 1
         if kind != "message":
-            self.fold(msgpack.packb((event.time_us, node, kind, cause, event.details, *_STATE_OF(event))))
+            self._digest.update(self._pack((time_us, node, kind, cause, event.details, *state)))
         last = self._last.get(node)
         if last is None:
             last = self._last[node] = deque(maxlen=REMEMBERED)
@@ -165,7 +156,7 @@ class Trace:
 
 def plain(value: object) -> Detail:
     """The value as a trace can store it: numbers, texts and lists stay, and anything else becomes its text."""
-    if value is None or isinstance(value, int | float | str):
+    if value is None or isinstance(value, (int, float, str)):
         return value
     if isinstance(value, list | tuple):
         return [plain(member) for member in value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -12,6 +13,8 @@ import attrs
 from kraft_trio.errors import ProtocolError
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.storage.batch import check_crc, decode_records, peek_header
+
+_next_offset_of: Final = attrgetter("next_offset")
 
 
 @attrs.define
@@ -92,10 +95,6 @@ class CommittedLog:
     def epochs_above(self, epoch: int) -> Sequence[int]:
         """The higher epochs in which something was committed, ascending."""
         return self._epochs[bisect_right(self._epochs, epoch) :]
-
-
-def _next_offset_of(entry: Entry) -> int:
-    return entry.next_offset
 
 
 NOTHING: Final = bytes(16)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from operator import attrgetter
+from typing import Final, Protocol
 
 import attrs
 
@@ -21,6 +22,9 @@ from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer, base_name, join
 from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
 from kraft_trio.storage.quorum_state import decode_quorum_state
+
+_base_offset_of: Final = attrgetter("base_offset")
+_next_offset_of: Final = attrgetter("next_offset")
 
 
 class Beliefs(Protocol):
@@ -236,11 +240,3 @@ class Replica:
     def _next_entry(self, header: BatchHeader, buffer: Buffer, start: int, path: str, position: int) -> Entry:
         batch = bytes(memoryview(buffer)[start : start + header.size_in_bytes])
         return entry_of(header, batch, self.entries[-1].chain if self.entries else CHAIN_START, path, position)
-
-
-def _next_offset_of(entry: Entry) -> int:
-    return entry.next_offset
-
-
-def _base_offset_of(entry: Entry) -> int:
-    return entry.base_offset

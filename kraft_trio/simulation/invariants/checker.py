@@ -37,6 +37,8 @@ class Checker:
         self._restored = self._overriding(Invariant.restored)
         self._trimmed = self._overriding(Invariant.trimmed)
         self._message_sent = self._overriding(Invariant.message_sent)
+        self._message_sent_of: dict[tuple[int, bool], list[Invariant]] = {}
+        """By API key and whether it is a request, those that look at such messages."""
         self._message_delivered = self._overriding(Invariant.message_delivered)
         self._operation = self._overriding(Invariant.operation)
         self._finished = self._overriding(Invariant.finished)
@@ -104,7 +106,12 @@ class Checker:
 
     def message_sent(self, message: Message) -> None:
         self._facts.message_sent(message)
-        for invariant in self._message_sent:
+        kind = message.api_key, message.is_request
+        looking = self._message_sent_of.get(kind)
+        if looking is None:
+            looking = [each for each in self._message_sent if each.looks_at(kind[0], is_request=kind[1])]
+            self._message_sent_of[kind] = looking
+        for invariant in looking:
             invariant.message_sent(message)
 
     def message_delivered(self, message: Message) -> None:

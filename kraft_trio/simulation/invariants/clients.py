@@ -173,9 +173,13 @@ class NothingFromStrangers(Invariant):
                 self.violated(fact, "no client has asked for it", (replica.key.id,))
         self._checked_end = records.end
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return not is_request
+
     def message_sent(self, message: Message) -> None:
         """Look only at answers to strangers: other invariants decode the requests of nodes."""
-        if message.is_request or message.request is None or self.facts.replica_at(message.target) is not None:
+        if message.request is None or self.facts.replica_at(message.target) is not None:
             return
         node = self.facts.replica_at(message.source)
         cluster_id = getattr(message.request.value, "cluster_id", None)

@@ -93,9 +93,11 @@ class HighWatermarkOfTheEpoch(Invariant):
             fact = f"{key} learned in epoch {epoch} that the high watermark is {new}"
             self.violated(fact, "no record of that epoch is committed", (key.id,))
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return api_key == FETCH.key and not is_request
+
     def message_sent(self, message: Message) -> None:
-        if message.api_key != FETCH.key or message.is_request:
-            return
         replica = self.facts.replica_at(message.source)
         if replica is None or replica.view is None:
             return
@@ -166,9 +168,11 @@ class ProgressIsDurable(Invariant):
     number = 20
     title = "a leader never counts more of a follower's log than the follower has synced"
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return api_key == FETCH.key and is_request
+
     def message_sent(self, message: Message) -> None:
-        if message.api_key != FETCH.key or not message.is_request:
-            return
         replica = self.facts.replica_at(message.source)
         request = message.value
         if replica is None or not isinstance(request, FetchRequest) or request.replica_id < 0:

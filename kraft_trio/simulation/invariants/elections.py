@@ -98,8 +98,12 @@ class OneVotePerEpoch(Invariant):
             fact = f"{key} voted for {vote} in epoch {epoch}"
             self.violated(fact, f"no vote request of {vote} in epoch {epoch} has reached it", (key.id, vote.id))
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return api_key == VOTE.key and not is_request
+
     def message_sent(self, message: Message) -> None:
-        if message.api_key != VOTE.key or message.is_request or message.request is None:
+        if message.request is None:
             return
         voter, request, response = self.facts.replica_at(message.source), message.request.value, message.value
         if voter is None or not isinstance(request, VoteRequest) or not isinstance(response, VoteResponse):
@@ -175,9 +179,11 @@ class DeadIncarnations(Invariant):
                 held = "no vote" if vote is None else f"a vote for {vote}"
                 self.violated(fact, f"the device of {voter} never held but {held} in that epoch", concerned)
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return is_request and api_key in {FETCH.key, VOTE.key}
+
     def message_sent(self, message: Message) -> None:
-        if not message.is_request or message.api_key not in {FETCH.key, VOTE.key}:
-            return
         sender = self.facts.replica_at(message.source)
         if sender is None:
             return

@@ -37,6 +37,11 @@ class Invariant:
         self.facts = facts
         self.report = report
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        """Whether `message_sent` looks at such messages.  The checker asks once for each kind."""
+        return True
+
     def violated(self, fact: str, other: str, nodes: Iterable[int] = ()) -> None:
         """The two facts contradict each other: the run ends with them."""
         self.report(self.title, (fact, other), tuple(sorted(set(nodes))), invariant=self.number)
@@ -78,7 +83,7 @@ class Invariant:
         """Its log now begins there, after a trim or because a snapshot has replaced it."""
 
     def message_sent(self, message: Message) -> None:
-        """A whole frame was sent."""
+        """A whole frame was sent, of a kind that `looks_at` accepts."""
 
     def message_delivered(self, message: Message) -> None:
         """The receiving process has read the last byte of a frame."""

@@ -92,27 +92,31 @@ class LeaderAppendsInItsEpoch(Invariant):
         self._made.update(entry.chain for entry in replica.entries[-1:])
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
-        node_id = replica.key.id
-        view = replica.view
-        role = "nobody yet" if view is None else str(view.role)
+        key, view = replica.key, replica.view
         for entry in entries:
-            batch = f"a batch of epoch {entry.epoch} at offset {entry.base_offset}"
             if by_leader:
                 if view is None or entry.epoch != view.epoch:
-                    self.violated(f"{replica.key} is {role}", f"it makes {batch}", (node_id,))
+                    self.violated(f"{key} is {_role(view)}", f"it makes {_batch(entry)}", (key.id,))
                 self._made.add(entry.chain)
                 continue
             if view is None or not isinstance(view.role, Follower) or entry.epoch > view.epoch:
-                self.violated(f"{replica.key} is {role}", f"it appends {batch}", (node_id,))
+                self.violated(f"{key} is {_role(view)}", f"it appends {_batch(entry)}", (key.id,))
             if entry.chain not in self._made:
-                self.violated(f"{replica.key} appends {batch}", "no leader has made such a log up to there", (node_id,))
+                self.violated(f"{key} appends {_batch(entry)}", "no leader has made such a log up to there", (key.id,))
 
     def truncated(self, replica: Replica, offset: int, removed: Sequence[Entry]) -> None:
         view = replica.view
         if removed and (view is None or not isinstance(view.role, Follower)):
-            role = "nobody yet" if view is None else str(view.role)
             fact = f"{replica.key} truncates its log to offset {offset}"
-            self.violated(fact, f"it is {role}, and only a follower does", (replica.key.id,))
+            self.violated(fact, f"it is {_role(view)}, and only a follower does", (replica.key.id,))
+
+
+def _role(view: QuorumView | None) -> str:
+    return "nobody yet" if view is None else str(view.role)
+
+
+def _batch(entry: Entry) -> str:
+    return f"a batch of epoch {entry.epoch} at offset {entry.base_offset}"
 
 
 def _is_whole(replica: Replica, entry: Entry) -> bool:

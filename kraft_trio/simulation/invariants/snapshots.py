@@ -69,9 +69,11 @@ class SnapshotsCoverTheLog(Invariant):
                 fact = f"{key} has a snapshot {snapshot_id}"
                 self.violated(fact, f"the last record before that offset is of epoch {last.epoch}", (key.id,))
 
+    @classmethod
+    def looks_at(cls, api_key: int, *, is_request: bool) -> bool:
+        return is_request and api_key == FETCH_SNAPSHOT.key
+
     def message_sent(self, message: Message) -> None:
-        if message.api_key != FETCH_SNAPSHOT.key or not message.is_request:
-            return
         replica = self.facts.replica_at(message.source)
         if replica is not None and replica.is_leader:
             self.violated(f"{replica.key} is leader", f"it asks {message.target} for a snapshot", (replica.key.id,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ _REQUEST_START: Final = Struct(">4xhhi")
 """The beginning of every request: frame length, API key, version, correlation id."""
 _RESPONSE_START: Final = Struct(">4xi")
 _LENGTH_BYTES: Final = 4
+_CORRELATION_ID: Final = slice(8, 12)
+"""Where a request's frame has it."""
 _MAX_FRAME_BYTES: Final = 2**30
 """A longer frame is not the protocol: no node and no client sends one."""
 _TOO_NEW: Final = int(ErrorCode.unsupported_version).to_bytes(2, "big")
@@ -75,7 +78,7 @@ class Message:
     def _decoded(self) -> Any:
         try:
             if self.is_request:
-                return decode_request(self.frame)[1]
+                return _request_in(self.raw[_LENGTH_BYTES : _CORRELATION_ID.start], self.raw[_CORRELATION_ID.stop :])
             api = self.api
             if api is None:
                 return None
@@ -91,6 +94,15 @@ class Message:
         what = f"{name} v{self.version} {'request' if self.is_request else 'response'} {self.correlation_id}"
         state = "delivered" if self.delivered else "sent"
         return f"<Message {self.number}: {what} {self.source} -> {self.target}, connection {self.connection}, {state}>"
+
+
+@lru_cache(maxsize=64)
+def _request_in(before: bytes, after: bytes) -> Any:
+    """The request in a frame, given what is before and after its correlation id.
+
+    A replica without news sends the same Fetch again and again, so most are decoded once.  Requests are immutable.
+    """
+    return decode_request(before + bytes(_CORRELATION_ID.stop - _CORRELATION_ID.start) + after)[1]
 
 
 def request_start(raw: bytes) -> tuple[int, int, int] | None:

@@ -7,8 +7,8 @@ from math import inf
 from typing import Final, Protocol
 
 import attrs
-import trio
 
+from kraft_trio.simulation.deterministic import current_time
 from kraft_trio.simulation.network.link import Link, retransmitted_at
 from kraft_trio.simulation.network.link_faults import Blocked
 from kraft_trio.simulation.network.message import Message
@@ -118,7 +118,7 @@ class Pipe:
             self.target.leave()
             return inf
         link = self.link
-        now = trio.current_time()
+        now = current_time()
         category = self._category
         if not data or (message is not None and message.api_key == API_VERSIONS.key):
             category = _HANDSHAKES
@@ -140,7 +140,7 @@ class Pipe:
         if self.reset_at < inf:
             return
         self._forget_source()
-        self._end_with_reset(trio.current_time() if not_before is None else not_before)
+        self._end_with_reset(current_time() if not_before is None else not_before)
 
     def _end_with_reset(self, not_before: float) -> None:
         link = self.link
@@ -161,7 +161,7 @@ class Pipe:
 
     def break_now(self) -> None:
         """End the connection for the target at once, and lose what has not arrived."""
-        now = trio.current_time()
+        now = current_time()
         self._forget_source()
         self._pieces = deque(piece for piece in self._pieces if piece.arrives_at <= now)
         self.reset_at = min(self.reset_at, now)
@@ -219,7 +219,7 @@ class Pipe:
         """Stop reading.  The host answers data in flight with a reset if `answers` is set."""
         self.target_is_gone = True
         pieces, self._pieces = self._pieces, deque()
-        now = trio.current_time()
+        now = current_time()
         stopped = [piece for piece in pieces if piece.arrives_at == inf]
         flying = [piece.arrives_at for piece in pieces if piece.data and now < piece.arrives_at < inf]
         unread = [piece for piece in pieces if piece.data and piece.arrives_at <= now]
@@ -254,7 +254,7 @@ class Pipe:
 
     def link_changed(self) -> None:
         """Stop what is blocked now, and release what no longer is."""
-        now = trio.current_time()
+        now = current_time()
         link = self.link
         if link.resets:
             self.break_now()
@@ -285,7 +285,7 @@ class Pipe:
     def target_host_is_up(self) -> None:
         """The target's machine is on again, does not know the connection, and answers data with a reset."""
         if self._unheard_since < inf:
-            self.reverse.reset(retransmitted_at(self._unheard_since, trio.current_time()))
+            self.reverse.reset(retransmitted_at(self._unheard_since, current_time()))
 
     def _bounce_released(self) -> None:
         """Data that was stopped on its way to a closed end now arrives."""

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import trio
 
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.simulation.deterministic import Timer
+from kraft_trio.simulation.deterministic import Timer, current_time
 from kraft_trio.simulation.network.link import GIVE_UP_S, Link
 from kraft_trio.simulation.network.message import FrameSplitter, Message, request_start, response_start
 from kraft_trio.simulation.network.pipe import Pipe
@@ -114,14 +114,14 @@ class SimulatedStream(ImmediateStream):
         return self.outgoing.link.source
 
     def peer_has_closed(self) -> bool:
-        return self.incoming.has_ended(trio.current_time())
+        return self.incoming.has_ended(current_time())
 
     # Sending
 
     def send_now(self, *parts: bytes | memoryview) -> int:
         self._check_open()
         data = parts[0] if len(parts) == 1 else b"".join(parts)
-        if self.incoming.reset_at <= (now := trio.current_time()) or self._given_up_at <= now:
+        if self.incoming.reset_at <= (now := current_time()) or self._given_up_at <= now:
             raise trio.BrokenResourceError("the connection was reset or given up")
         taken = min(len(data), self.outgoing.room)
         if taken <= 0:
@@ -181,13 +181,13 @@ class SimulatedStream(ImmediateStream):
         if self._readable.is_awaited:
             raise trio.BusyResourceError("another task is receiving")
         incoming = self.incoming
-        if incoming.next_event_at() <= trio.current_time():
+        if incoming.next_event_at() <= current_time():
             await trio.lowlevel.checkpoint()
         else:
             await self._readable.wait_until(self._event_at())
         while True:
             self._check_open()
-            now = trio.current_time()
+            now = current_time()
             taken = incoming.take(now, max_bytes or RECEIVE_BYTES)
             if taken is not None:
                 return self._received(*taken)
@@ -211,7 +211,7 @@ class SimulatedStream(ImmediateStream):
 
     async def aclose(self) -> None:
         if not self.is_closed:
-            now = trio.current_time()
+            now = current_time()
             self.is_closed = True
             is_over = self.incoming.reset_at <= now or self._given_up_at <= now
             if not is_over and not self.incoming.has_unread(now):
@@ -255,12 +255,12 @@ class SimulatedStream(ImmediateStream):
 
     def give_up_later(self) -> None:
         """From now on nothing is heard of the peer, and keep-alive will notice that."""
-        self._given_up_at = min(self._given_up_at, trio.current_time() + GIVE_UP_S)
+        self._given_up_at = min(self._given_up_at, current_time() + GIVE_UP_S)
         self.rearm()
 
     def watch_links(self) -> None:
         """Start or stop the keep-alive timeout, according to the links as they are now."""
-        if not (self.outgoing.target.is_ghost or self._given_up_at <= trio.current_time()):
+        if not (self.outgoing.target.is_ghost or self._given_up_at <= current_time()):
             if self._hears_of_peer():
                 self._given_up_at = inf
             else:
