@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import trio
 
+from kraft_trio.http.exchange import JSON, BodyTooLarge
 from kraft_trio.kv import CommandSerde, KvMachine
 from kraft_trio.kv.gateway.app import Application, make_app
-from kraft_trio.kv.gateway.exchange import BodyTooLarge
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.simulation import Cluster
@@ -50,6 +50,7 @@ class FakeExchange:
     on_content: Callable[[bytes], object] = lambda content: None
     left: trio.Event = attrs.field(factory=trio.Event)
     status: int = 0
+    query: str = ""
 
     @property
     def has_begun(self) -> bool:
@@ -72,12 +73,12 @@ class FakeExchange:
     async def wait_for_disconnect(self) -> None:
         await self.left.wait()
 
-    async def respond(self, status: int, content: bytes) -> None:
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
         assert not self.has_begun, "a second response"
         self.status = status
         self.on_content(content)
 
-    async def stream(self, content: bytes) -> None:
+    async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
         self.status = 200
         self.on_content(content)
 

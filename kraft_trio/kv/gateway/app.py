@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.cluster import ClusterInfo
 from kraft_trio.kv.gateway.elections import Elections
 from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, UnaryEndpoint, WatchEndpoint
-from kraft_trio.kv.gateway.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
 from kraft_trio.kv.gateway.http_errors import error_body
 from kraft_trio.kv.gateway.openapi import openapi_document
 from kraft_trio.kv.gateway.operations import KEEP_ALIVE, OBSERVE, PREFIXES, WATCH, operations_of

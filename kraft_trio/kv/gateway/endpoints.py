@@ -12,9 +12,9 @@ import attrs
 import trio
 
 from kraft_trio.errors import leaves
+from kraft_trio.http.exchange import Disconnected, Exchange
 from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.elections import Elections, LeaderRequest
-from kraft_trio.kv.gateway.exchange import Disconnected, Exchange
 from kraft_trio.kv.gateway.http_errors import HTTP_STATUS, error_body
 from kraft_trio.kv.gateway.operations import Operation
 from kraft_trio.kv.gateway.request_stream import ResponseStream, body_of, messages_of

@@ -6,8 +6,8 @@ import codecs
 from collections.abc import AsyncGenerator
 from typing import Final, Generic, TypeVar
 
+from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
-from kraft_trio.kv.gateway.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.gateway.http_errors import error_body, stream_error
 from kraft_trio.kv.proto_json import parse_all, parse_first, render, to_json
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 import trio
 
-from kraft_trio.errors import ConfigError
+from kraft_trio.http.binding import bound
+from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.server import HttpServer
+from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.announcement import announce
 from kraft_trio.kv.gateway.app import make_app
-from kraft_trio.kv.gateway.http_server import HttpServer
+from kraft_trio.kv.gateway.http_errors import error_body
 from kraft_trio.kv.gateway.service import KvNode, KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.kv.machine import KvMachine
@@ -22,10 +22,6 @@ from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint
 
 log = get_logger(__name__)
-
-BACKLOG: Final = 128
-STUCK_TIMEOUT_MS: Final = 120_000
-"""A connection whose client does not read, or is gone without a word, ends after this time."""
 
 
 @asynccontextmanager
@@ -50,12 +46,13 @@ async def kv_gateway(
         if listener is None:
             yield
             return
-        listening = _bound(listener)
+        listening = bound("kraft.kv.listener", listener)
         endpoint = Endpoint(listener.host, listening.getsockname()[1])
         server = HttpServer(
             make_app(service),
             trio.SocketListener(trio.socket.from_stdlib_socket(listening)),
-            node.config.max_connections,
+            HttpLimits(node.config.max_connections),
+            _refusal,
         )
         log.info("listening", listener="kv", endpoint=str(endpoint))
         async with trio.open_nursery() as nursery:
@@ -67,16 +64,5 @@ async def kv_gateway(
             server.end()
 
 
-def _bound(endpoint: Endpoint) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(
-            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
-        listening = socket.create_server(address, family=family, backlog=BACKLOG)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigError(f"kraft.kv.listener=HTTP://{endpoint}: cannot be bound: {reason}") from error
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
-    return listening
+def _refusal(reason: str) -> bytes:
+    return error_body(KvError(Code.INVALID_ARGUMENT, reason))

@@ -8,8 +8,6 @@ from typing import Final
 import attrs
 import httptools
 
-MAX_HEAD_BYTES: Final = 64 * 1024
-"""Bytes in a row that complete nothing: neither a head nor a part of a body.  A head may be twice as large."""
 END: Final = b""
 """The event after the last part of a body."""
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
@@ -34,6 +32,7 @@ class Head:
     is_http_1_0: bool = False
     keep_alive: bool = True
     """Whether the client may send another request on the connection."""
+    query: str = ""
 
     @property
     def content_length(self) -> int:
@@ -51,7 +50,9 @@ class RequestParser:
     An offer to upgrade to another protocol is ignored, as HTTP allows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_head_bytes: int) -> None:
+        """`max_head_bytes` limits the bytes in a row that complete nothing."""
+        self._max_head_bytes = max_head_bytes
         self._parser = httptools.HttpRequestParser(self)
         self._events: deque[Event] = deque()
         self.error: BadRequest | None = None
@@ -98,8 +99,8 @@ class RequestParser:
             self._idle_bytes = 0
         else:
             self._idle_bytes += len(data)
-            if self._idle_bytes > MAX_HEAD_BYTES:
-                self.error = BadRequest(431, f"more than {MAX_HEAD_BYTES} bytes of headers")
+            if self._idle_bytes > self._max_head_bytes:
+                self.error = BadRequest(431, f"more than {self._max_head_bytes} bytes of headers")
 
     def _feed(self, data: bytes) -> None:
         while True:
@@ -136,13 +137,14 @@ class RequestParser:
         if not is_http_1_0 and b"host" not in self._headers:
             raise BadRequest(400, "no Host header")
         try:
-            path = httptools.parse_url(self._url).path or b"/"
+            url = httptools.parse_url(self._url)
         except httptools.HttpParserInvalidURLError:
             raise BadRequest(400, "no URL that this server has") from None
         # A client of HTTP/1.0 cannot tell the end of a stream unless the connection ends.
         keep_alive = not is_http_1_0 and self._parser.should_keep_alive()
         method = self._parser.get_method().decode("ascii")
-        return Head(method, path.decode("latin-1"), self._headers, is_http_1_0, keep_alive)
+        path, query = (url.path or b"/").decode("latin-1"), (url.query or b"").decode("latin-1")
+        return Head(method, path, self._headers, is_http_1_0, keep_alive, query)
 
     def on_body(self, data: bytes) -> None:
         self._events.append(data)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
 import trio
 
-from kraft_trio.kv.errors import Code, KvError
-from kraft_trio.kv.gateway.exchange import BodyTooLarge, Disconnected, Endpoint
-from kraft_trio.kv.gateway.http_errors import error_body
-from kraft_trio.kv.gateway.http_parser import END, BadRequest, Head, RequestParser
-from kraft_trio.kv.gateway.http_responses import CONTINUE, LAST_CHUNK, chunk, stream_head, whole
+from kraft_trio.http.exchange import JSON, BodyTooLarge, Disconnected, Endpoint
+from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.parser import END, BadRequest, Head, RequestParser
+from kraft_trio.http.responses import CONTINUE, LAST_CHUNK, chunk, stream_head, whole
 
-IDLE_TIMEOUT_S: Final = 300.0
-"""Time that a connection may stay open between requests."""
-HEAD_TIMEOUT_S: Final = 30.0
-BODY_TIMEOUT_S: Final = 60.0
-"""Time for the whole body of a request that has one answer.  A stream's messages may come at any time."""
-SEND_TIMEOUT_S: Final = 120.0
-"""Time in which a client must read what is sent to it at once."""
 LINGER_S: Final = 2.0
 """Before a connection is closed, the client may go on sending for so long.  Else it might lose the response."""
 MAX_AHEAD_BYTES: Final = 64 * 1024
 """Bytes of the next requests that a client may send while it waits for a lock or reads a stream."""
+
+
+Refusal = Callable[[str], bytes]
+"""Makes the JSON that tells a client why its bytes are no request."""
 
 
 class HttpStream(Protocol):
@@ -39,14 +36,16 @@ class HttpStream(Protocol):
 class HttpConnection:
     """Owns the stream, and serves its requests in turn, in one task."""
 
-    def __init__(self, stream: HttpStream, application: Endpoint) -> None:
+    def __init__(self, stream: HttpStream, application: Endpoint, limits: HttpLimits, refusal: Refusal) -> None:
         self._stream = stream
         self._application = application
+        self._limits = limits
+        self._refusal = refusal
         self._exchange: HttpExchange | None = None
         self._deadline = inf
         """The time until which the client has to send what is awaited."""
         self._scope = trio.CancelScope()
-        self.parser = RequestParser()
+        self.parser = RequestParser(limits.head_bytes)
         self.is_ending = False
         """Whether no further request is served."""
 
@@ -98,18 +97,18 @@ class HttpConnection:
         parser = self.parser
         if not parser.has_events:
             now = trio.current_time()
-            self._deadline = now + (IDLE_TIMEOUT_S if parser.is_between_requests else HEAD_TIMEOUT_S)
+            self._deadline = now + (self._limits.idle_s if parser.is_between_requests else self._limits.head_s)
         while (event := parser.next_event()) is None:
             was_idle = parser.is_between_requests
             await self.receive()
             if was_idle and not parser.is_between_requests:
-                self._deadline = trio.current_time() + HEAD_TIMEOUT_S
+                self._deadline = trio.current_time() + self._limits.head_s
         assert isinstance(event, Head), "a head comes after the end of the request before"
         self._deadline = inf
         return event
 
     def must_send_body_in_time(self) -> None:
-        self._deadline = trio.current_time() + BODY_TIMEOUT_S
+        self._deadline = trio.current_time() + self._limits.body_s
 
     def has_sent_body(self) -> None:
         self._deadline = inf
@@ -131,16 +130,15 @@ class HttpConnection:
         try:
             sent = self._stream.send_now(data)
             if sent < len(data):
-                with trio.fail_after(SEND_TIMEOUT_S):
+                with trio.fail_after(self._limits.send_s):
                     await self._stream.send_all(data[sent:])
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             raise Disconnected from None
 
     async def _refuse(self, error: BadRequest) -> None:
         """Answer what is no request.  Without a valid request, nothing is known of the next one's beginning."""
-        content = error_body(KvError(Code.INVALID_ARGUMENT, error.reason))
         with trio.move_on_after(LINGER_S):
-            await self.send(whole(error.status, content, closes=True))
+            await self.send(whole(error.status, self._refusal(error.reason), closes=True))
 
     async def _linger(self) -> None:
         with trio.move_on_after(LINGER_S):
@@ -173,6 +171,10 @@ class HttpExchange:
     @property
     def path(self) -> str:
         return self._head.path
+
+    @property
+    def query(self) -> str:
+        return self._head.query
 
     @property
     def is_reusable(self) -> bool:
@@ -218,25 +220,26 @@ class HttpExchange:
             except Disconnected:
                 return
 
-    async def respond(self, status: int, content: bytes) -> None:
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
         self.has_begun = self._is_complete = True
         closes = not self.is_reusable
-        await self._connection.send(whole(status, content, closes=closes, has_body=self.method != "HEAD"))
+        has_body = self.method != "HEAD"
+        await self._connection.send(whole(status, content, content_type, closes=closes, has_body=has_body))
 
-    async def stream(self, content: bytes) -> None:
-        await self._stream(content)
+    async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
+        await self._stream(content, content_type)
 
     async def end(self) -> None:
         self._is_complete = True
         await self._stream(b"")
 
-    async def _stream(self, content: bytes) -> None:
+    async def _stream(self, content: bytes, content_type: bytes = JSON) -> None:
         """Send content, or the end, and before it the head if it is the first."""
         is_chunked = not self._head.is_http_1_0
         data = b""
         if not self.is_streaming:
             self.has_begun = self.is_streaming = True
-            data = stream_head(is_chunked=is_chunked, closes=not self._head.keep_alive)
+            data = stream_head(content_type, is_chunked=is_chunked, closes=not self._head.keep_alive)
         if is_chunked:
             data += chunk(content) if content else LAST_CHUNK
         else:

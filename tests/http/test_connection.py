@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,11 +12,16 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.kv.gateway import http_connection
-from kraft_trio.kv.gateway.exchange import BodyTooLarge, Exchange
-from kraft_trio.kv.gateway.http_connection import MAX_AHEAD_BYTES, HttpConnection
+from kraft_trio.http.connection import MAX_AHEAD_BYTES, HttpConnection
+from kraft_trio.http.exchange import BodyTooLarge, Exchange
+from kraft_trio.http.limits import HttpLimits
 
 MAX_BODY_BYTES = 1000
+LIMITS = HttpLimits(connections=1)
+
+
+def refusal(reason: str) -> bytes:
+    return json.dumps({"error": reason}).encode()
 
 
 Ends = trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]
@@ -137,7 +143,7 @@ async def connected(pair: Pair = trio.testing.memory_stream_pair) -> AsyncIterat
     """A client of one connection."""
     ours, theirs = pair()
     application = Application()
-    connection = HttpConnection(MemoryStream(theirs), application)
+    connection = HttpConnection(MemoryStream(theirs), application, LIMITS, refusal)
     client = Client(ours, connection, application)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client._serve)
@@ -189,7 +195,7 @@ async def test_a_client_that_never_waits_lets_others_have_their_turns(
     await ours.send_all(GET * 100)
     await ours.send_eof()
     nursery.start_soon(take_turns)
-    await HttpConnection(MemoryStream(theirs, takes_all=True), application).run()
+    await HttpConnection(MemoryStream(theirs, takes_all=True), application, LIMITS, refusal).run()
     assert len(application.served) == 100
     assert turns >= 50
     nursery.cancel_scope.cancel()
@@ -292,7 +298,7 @@ async def test_who_is_refused_can_read_why(autojump_clock: trio.testing.MockCloc
         await client.send(b"no HTTP\r\n\r\n")
         answer = await client.until(b"}")
         assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-        assert b'"code":3' in answer
+        assert b'{"error": "no HTTP/1.1 request' in answer
         assert b"connection: close\r\n" in answer
         await client.send(bytes(100_000))
         assert not client.ended.is_set()
@@ -354,9 +360,9 @@ async def test_a_waiting_client_may_send_its_next_requests(autojump_clock: trio.
 
 
 TIMEOUTS = {
-    "between requests": (b"", b"", http_connection.IDLE_TIMEOUT_S),
-    "in a head": (POST[:30], b"HTTP/1.1 408 ", http_connection.HEAD_TIMEOUT_S),
-    "in a body": (POST[:-1], b"HTTP/1.1 408 ", http_connection.BODY_TIMEOUT_S),
+    "between requests": (b"", b"", LIMITS.idle_s),
+    "in a head": (POST[:30], b"HTTP/1.1 408 ", LIMITS.head_s),
+    "in a body": (POST[:-1], b"HTTP/1.1 408 ", LIMITS.body_s),
 }
 
 
@@ -389,7 +395,7 @@ async def test_a_trickle_does_not_count_as_progress(autojump_clock: trio.testing
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trickle, client, sent)
             assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
-            assert trio.current_time() - began <= 10 + http_connection.BODY_TIMEOUT_S
+            assert trio.current_time() - began <= 10 + LIMITS.body_s
             nursery.cancel_scope.cancel()
         assert client.application.served == []
 
@@ -399,7 +405,7 @@ async def test_a_client_that_does_not_read(autojump_clock: trio.testing.MockCloc
         began = trio.current_time()
         await client.send(POST)
         await client.ended.wait()
-        assert trio.current_time() - began == http_connection.SEND_TIMEOUT_S
+        assert trio.current_time() - began == LIMITS.send_s
 
 
 async def test_a_stream_may_be_silent(autojump_clock: trio.testing.MockClock) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.kv.gateway.http_parser import END, MAX_HEAD_BYTES, BadRequest, Event, Head, RequestParser
+from kraft_trio.http.parser import END, BadRequest, Event, Head, RequestParser
+
+MAX_HEAD_BYTES = 64 * 1024
 
 POST = b"POST /v3/kv/put?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 CHUNKED = (
@@ -23,7 +25,7 @@ UPGRADED_GET = b"GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: 
 
 
 def events_of(*pieces: bytes) -> list[Event]:
-    parser = RequestParser()
+    parser = RequestParser(MAX_HEAD_BYTES)
     found: list[Event] = []
     for piece in pieces:
         parser.feed(piece)
@@ -119,7 +121,7 @@ def test_what_is_no_request_is_refused(data: bytes) -> None:
 
 
 def test_requests_before_a_bad_one_are_read() -> None:
-    parser = RequestParser()
+    parser = RequestParser(MAX_HEAD_BYTES)
     parser.feed(GET + b"\x00\r\n")
     parser.feed(GET)
     assert isinstance(parser.next_event(), Head)
@@ -140,7 +142,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize(("start", "more"), ENDLESS.values(), ids=ENDLESS)
 def test_what_never_ends_is_refused(start: bytes, more: bytes) -> None:
-    parser = RequestParser()
+    parser = RequestParser(MAX_HEAD_BYTES)
     parser.feed(start)
     fed = 0
     while parser.error is None:

@@ -9,9 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.kv.gateway import http_server
-from kraft_trio.kv.gateway.exchange import Exchange
-from kraft_trio.kv.gateway.http_server import HttpServer
+from kraft_trio.http import server as http_server
+from kraft_trio.http.exchange import Exchange
+from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.server import HttpServer
 
 LIMIT_S = 60
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -20,8 +21,8 @@ GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 class Serving:
     """A server, and what its application waits for."""
 
-    def __init__(self, listener: trio.SocketListener, max_connections: int) -> None:
-        self.server = HttpServer(self._application, listener, max_connections)
+    def __init__(self, listener: trio.SocketListener, limits: HttpLimits) -> None:
+        self.server = HttpServer(self._application, listener, limits, str.encode)
         self.held = trio.Event()
         """Whether a request for /held has come."""
         self.released = trio.Event()
@@ -45,11 +46,11 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(max_connections: int = 10) -> AsyncIterator[Serving]:
+async def serving(max_connections: int = 10, head_s: float = 30) -> AsyncIterator[Serving]:
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
-            served = Serving(listener, max_connections)
+            served = Serving(listener, HttpLimits(max_connections, head_s=head_s))
             nursery.start_soon(served.run)
             yield served
             nursery.cancel_scope.cancel()
@@ -119,7 +120,6 @@ async def test_the_end_does_not_wait_for_long(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_slow_clients_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LOOK_EVERY_S", 0)
-    monkeypatch.setattr("kraft_trio.kv.gateway.http_connection.HEAD_TIMEOUT_S", 0)
-    async with serving() as served, await served.connect() as one:
+    async with serving(head_s=0) as served, await served.connect() as one:
         await one.send_all(GET[:10])
         assert (await answer_of(one)).startswith(b"HTTP/1.1 408 ")

@@ -7,8 +7,9 @@ from typing import Final
 
 import trio
 
-from kraft_trio.kv.gateway.exchange import Endpoint
-from kraft_trio.kv.gateway.http_connection import HttpConnection
+from kraft_trio.http.connection import HttpConnection, Refusal
+from kraft_trio.http.exchange import Endpoint
+from kraft_trio.http.limits import HttpLimits
 from kraft_trio.logs import get_logger
 from kraft_trio.wire.tcp_stream import TcpStream
 
@@ -23,10 +24,13 @@ GRACE_S: Final = 1.0
 class HttpServer:
     """Owns the listener and the connections.  A connection that fails is logged; the others go on."""
 
-    def __init__(self, application: Endpoint, listener: trio.SocketListener, max_connections: int) -> None:
+    def __init__(
+        self, application: Endpoint, listener: trio.SocketListener, limits: HttpLimits, refusal: Refusal
+    ) -> None:
         self._application = application
         self._listener = listener
-        self._max_connections = max_connections
+        self._limits = limits
+        self._refusal = refusal
         self._connections: set[HttpConnection] = set()
         self._accepting = trio.CancelScope()
 
@@ -54,11 +58,11 @@ class HttpServer:
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
         connected = socket.socket(fileno=accepted.socket.detach())
-        if len(self._connections) >= self._max_connections:
-            log.warning("connection refused", reason=f"{self._max_connections} are open")
+        if len(self._connections) >= self._limits.connections:
+            log.warning("connection refused", reason=f"{self._limits.connections} are open")
             connected.close()
             return
-        connection = HttpConnection(TcpStream(connected), self._application)
+        connection = HttpConnection(TcpStream(connected), self._application, self._limits, self._refusal)
         self._connections.add(connection)
         if self._accepting.cancel_called:
             connection.end()

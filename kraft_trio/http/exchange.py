@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+JSON: Final = b"application/json"
 
 
 class Disconnected(Exception):
@@ -25,6 +27,10 @@ class Exchange(Protocol):
         """Without the query."""
 
     @property
+    def query(self) -> str:
+        """What follows the question mark."""
+
+    @property
     def has_begun(self) -> bool:
         """Whether the client may have got a part of the response."""
 
@@ -43,10 +49,10 @@ class Exchange(Protocol):
     async def wait_for_disconnect(self) -> None:
         """Wait until the client is gone.  The body must have been read."""
 
-    async def respond(self, status: int, content: bytes) -> None:
-        """Send a whole response, as JSON."""
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
+        """Send a whole response."""
 
-    async def stream(self, content: bytes) -> None:
+    async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
         """Send a part of the response, after the head with status 200."""
 
     async def end(self) -> None:

@@ -1,0 +1,30 @@
+"""Binds the address on which an HTTP server listens."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+
+BACKLOG: Final = 128
+STUCK_TIMEOUT_MS: Final = 120_000
+"""A connection whose client does not read, or is gone without a word, ends after this time."""
+
+
+def bound(key: str, endpoint: Endpoint) -> socket.socket:
+    """A socket that listens on the address that the configuration key `key` names.  Raises ConfigError."""
+    try:
+        found = socket.getaddrinfo(
+            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        listening = socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ConfigError(f"{key}=HTTP://{endpoint}: cannot be bound: {reason}") from error
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
+    return listening
