@@ -15,7 +15,9 @@ from pathlib import Path
 import kraft_trio
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
 from kraft_trio.config import KEYS
-from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Kind
+from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
+from kraft_trio.config.sasl_fields import SASL_KEYS
+from kraft_trio.config.tls_fields import TLS_KEYS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
@@ -69,15 +71,20 @@ def transitions() -> str:
 
 def versions() -> str:
     rows = [
-        (api.name, str(key), f"{api.advertised_min_version}–{api.max_version}", f"{api.flexible_version}+")
+        (
+            api.name,
+            str(key),
+            f"{api.advertised_min_version}–{api.max_version}",
+            f"{api.flexible_version}+" if api.flexible_version <= api.max_version else "",
+        )
         for key, api in sorted(APIS.items())
     ]
     return _table(("API", "key", "versions", "flexible"), rows)
 
 
-def config_keys() -> str:
+def config_keys(keys: Iterable[tuple[Key, str | None]] = KEYS) -> str:
     rows = []
-    for key, default in KEYS:
+    for key, default in keys:
         shown = "must be set" if default is None else f"`{default}`" if default else ""
         unit = f" {key.unit}" if key.unit and default is not None and not key.name.endswith(f".{key.unit}") else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", _allowed(key.kind), key.meaning))
@@ -211,6 +218,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "versions": versions,
     "limits": limits,
     "config-keys": config_keys,
+    "tls-keys": partial(config_keys, TLS_KEYS),
+    "sasl-keys": partial(config_keys, SASL_KEYS),
     "metrics": metrics,
     "scenario-header": scenario_header,
     "scenario-steps": scenario_steps,

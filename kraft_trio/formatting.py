@@ -16,6 +16,7 @@ from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
+from kraft_trio.security.client_network import peer_network
 from kraft_trio.storage.directory import (
     format_directory,
     random_directory_id,
@@ -97,7 +98,8 @@ async def ensure_formatted(
     if voters is not None and own is not None:
         listener = config.controller_listener_name
         others = [voter.endpoints.get(listener) for voter in voters if voter.id != config.node_id]
-        await refuse_known_voter([endpoint for endpoint in others if endpoint is not None], cluster_id, own.key)
+        endpoints = [endpoint for endpoint in others if endpoint is not None]
+        await refuse_known_voter(endpoints, cluster_id, own.key, peer_network(config))
     await trio.to_thread.run_sync(format_node, config, cluster_id, voters if own is not None else None)
     return True
 

@@ -160,6 +160,16 @@ class Asker(Protocol):
         """The most bytes to read for an answer that is given in the same step, or 0."""
         ...
 
+    @property
+    def principal(self) -> str:
+        """Who the peer is, such as `User:CN=node-1`."""
+        ...
+
+    @property
+    def peer_host(self) -> str:
+        """The address of the peer without its port."""
+        ...
+
 
 @attrs.frozen
 class FetchReceived:

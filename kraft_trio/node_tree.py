@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import trio
 
@@ -39,12 +39,16 @@ from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
+from kraft_trio.security.access_control import AccessControl
+from kraft_trio.security.secured_network import secured
 from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.removal_marker import RemovalMarker
+
+LOOK_EVERY_S: Final = 1.0
 
 R = TypeVar("R")
 
@@ -81,10 +85,13 @@ class NodeTree(Generic[R]):
         self._reserve = reserve
         self._fault: BaseException | None = None
         self._metrics: NodeMetrics | None = None
+        network, self._credentials = secured(environment.network, config)
+        self.network = network
+        """That of the environment, secured as the configuration asks."""
         client_id = f"raft-client-{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
         self.client, self.forwarder, self._reader = (
-            NetworkClient(environment.network, name, environment.random, config.max_request_bytes, backoff_max_ms)
+            NetworkClient(network, name, environment.random, config.max_request_bytes, backoff_max_ms)
             for name in (client_id, FORWARDER_CLIENT_ID, client_id)
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
@@ -99,7 +106,7 @@ class NodeTree(Generic[R]):
             removal=removal,
             client=self.client,
             addresses=VoterAddresses(self.client, config.controller_listener_name),
-            bootstrap=BootstrapServers(environment.network, config),
+            bootstrap=BootstrapServers(network, config),
             random=environment.random,
             secret_bits=environment.secret_bits,
             wall_clock_ms=environment.wall_clock_ms,
@@ -130,6 +137,7 @@ class NodeTree(Generic[R]):
         self.taker: SnapshotTaker | None = None
         if snapshots is not None:
             self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
+        self._access = AccessControl(config, FORWARDER_CLIENT_ID) if config.authorizer else None
         router = RequestRouter(
             context,
             self.election.view,
@@ -138,9 +146,10 @@ class NodeTree(Generic[R]):
             None if self.taker is None else self.taker.take,
             RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
             self._gossip,
+            self._access,
         )
         memory = MemoryBudget(config.queued_max_request_bytes)
-        self.server = NetworkServer(environment.network, config, router, memory, self._failures)
+        self.server = NetworkServer(network, config, router, memory, self._failures)
         self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self.driver: StateMachineDriver | None = None
         if on_commit is not None:
@@ -167,6 +176,8 @@ class NodeTree(Generic[R]):
                 await nursery.start(self.forwarder.run)
                 await nursery.start(self._reader.run)
                 nursery.start_soon(self._internal_listener.run)
+                if self._credentials is not None or self._access is not None:
+                    nursery.start_soon(self._look_at_security_files)
                 if self.driver is not None:
                     nursery.start_soon(self.driver.run)
                 if self.machine is not None and self.machine.on_leader_change is not None:
@@ -181,8 +192,9 @@ class NodeTree(Generic[R]):
                 if self._gossip is not None:
                     nursery.start_soon(self._gossip.run)
                 nursery.start_soon(self._end_with_the_disk)
-                if self.config.metrics_interval_ms > 0:
+                if self.config.metrics_interval_ms > 0 or self.config.http_listener:
                     nursery.start_soon(self.metrics.run)
+                if self.config.metrics_interval_ms > 0:
                     nursery.start_soon(self._metrics_file().run)
                 task_status.started()
         except BaseException as error:
@@ -204,6 +216,14 @@ class NodeTree(Generic[R]):
             view = await self.election.view.wait_for(is_news)
             told = (view.epoch, view.leader_id)
             on_leader_change(view)
+
+    async def _look_at_security_files(self) -> None:
+        """Take over certificates and access rules that have changed on disk."""
+        while True:
+            await trio.sleep(LOOK_EVERY_S)
+            for one in (*(() if self._credentials is None else self._credentials.all), self._access):
+                if one is not None:
+                    one.look()
 
     async def _end_with_the_disk(self) -> None:
         """End the node when its disk has failed.  When the disk is full, hand over first."""

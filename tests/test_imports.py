@@ -33,7 +33,8 @@ async def main():
         assert node.metrics.exposition()
 
 trio.run(main)
-UNUSED = ["asyncio", "cattrs", "click", "hypothesis", "kio", "prometheus_client", "pyspark", "rich", "structlog"]
+UNUSED = ["asyncio", "cattrs", "click", "cryptography", "httptools", "hypothesis", "kio", "prometheus_client"]
+UNUSED += ["pyspark", "rich", "structlog", "kraft_trio.http", "kraft_trio.status"]
 print([name for name in UNUSED if name in sys.modules])
 """
 

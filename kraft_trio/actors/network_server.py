@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -18,6 +19,9 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import ConnectionLimits
 from kraft_trio.wire.network import Listener, Network
+
+if TYPE_CHECKING:
+    from kraft_trio.security.sasl_listener import SaslListener
 
 log = get_logger(__name__)
 
@@ -59,6 +63,11 @@ class NetworkServer:
             closed=_log_closed,
         )
         self._lanes: ClientLanes | None = None
+        self._sasl: Mapping[str, SaslListener] = {}
+        if config.uses_sasl:
+            from kraft_trio.security.sasl_listener import sasl_listeners
+
+            self._sasl = sasl_listeners(config)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bind all listeners, then serve until cancelled.  Raises ConfigError if an address cannot be bound."""
@@ -82,6 +91,7 @@ class NetworkServer:
             self._places.look_at_all(trio.current_time())
 
     async def _accept(self, nursery: trio.Nursery, lanes: ClientLanes, listener_name: str, listener: Listener) -> None:
+        tls = self._config.tls_of(listener_name)
         try:
             while True:
                 try:
@@ -105,6 +115,8 @@ class NetworkServer:
                     may_be_replica=listener_name in self._controller_listeners,
                     initial_request_bytes=self._config.initial_request_bytes,
                     max_request_bytes=self._config.max_request_bytes,
+                    sasl=self._sasl.get(listener_name),
+                    principal_rules=() if tls is None else tls.principal_mapping_rules,
                 )
                 place = self._places.take(listener_name, stream.peer_host, connection, trio.current_time())
                 nursery.start_soon(self._serve, connection, place)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import attrs
+
 from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.client_requests import ClientRequests
@@ -39,6 +41,7 @@ from kraft_trio.messages import (
 )
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
+from kraft_trio.security.access_control import AccessControl
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, DISCOVER_VOTERS, INIT_PRODUCER_ID, Api, advertised_ranges
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -65,6 +68,8 @@ from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.read_index import ReadIndexRequest, ReadIndexResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kraft_trio.wire.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
@@ -78,6 +83,7 @@ ResponseT = TypeVar("ResponseT")
 KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
 FORWARDER_CLIENT_ID = "kraft-forwarder"
 """Marks a request that a node has passed on, so that it is not passed on again."""
+NOT_NOW = "this connection needs no authentication, or has it already"
 
 
 class RequestRouter:
@@ -92,8 +98,10 @@ class RequestRouter:
         take_snapshot: TakeSnapshot | None,
         checker: RecordChecker,
         gossip: VoterGossip | None,
+        access: AccessControl | None,
     ) -> None:
         """`forwarder` passes clients' requests on to the leader; its client id is FORWARDER_CLIENT_ID."""
+        self._access = access
         self._cluster_id = context.cluster_id
         self._config = context.config
         self._log = context.log
@@ -120,6 +128,14 @@ class RequestRouter:
         Raises ProtocolError if the listener does not take such requests, UnsupportedVersionError if nothing serves it.
         """
         self._admission.check(listener_name, request)
+        if self._access is not None and asker is not None:
+            refusal = self._access.refusal(header, request, asker.principal, asker.peer_host)
+            if refusal is not None and isinstance(request, MetadataRequest):
+                # Clients take no answer that names no broker.
+                answer = await self._cluster.metadata(request, listener_name)
+                return Ready(attrs.evolve(answer.response(), topics=refusal[0].topics))
+            if refusal is not None:
+                return Ready(refusal[0])
         match request:
             case FetchRequest():
                 return await self._leader.fetch(request, header.version, listener_name, asker)
@@ -150,7 +166,7 @@ class RequestRouter:
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
-                return Ready(self._api_versions(listener_name))
+                return Ready(self.api_versions(listener_name))
             case MetadataRequest():
                 return await self._cluster.metadata(request, listener_name)
             case DescribeClusterRequest():
@@ -163,6 +179,10 @@ class RequestRouter:
                 return Ready(self._clients.find_coordinator(request))
             case IncrementalAlterConfigsRequest():
                 return Ready(self._clients.alter_configs(request))
+            case SaslHandshakeRequest():
+                return Ready(SaslHandshakeResponse(ErrorCode.illegal_sasl_state))
+            case SaslAuthenticateRequest():
+                return Ready(SaslAuthenticateResponse(ErrorCode.illegal_sasl_state, NOT_NOW))
             case _:
                 raise UnsupportedVersionError(f"{header.api.name} is not served")
 
@@ -171,12 +191,18 @@ class RequestRouter:
 
         Raises `error` for any other request.
         """
+        header, response = self.too_new(error)
+        return header, Ready(response)
+
+    def too_new(self, error: UnsupportedVersionError) -> tuple[RequestHeader, ApiVersionsResponse]:
+        """Like `refuse_version`, without an actor's answer around it."""
         if not isinstance(error, UnsupportedRequestError) or error.api_key != API_VERSIONS.key:
             raise error
         response = ApiVersionsResponse(error=ErrorCode.unsupported_version, apis=advertised_ranges())
-        return RequestHeader(API_VERSIONS, 0, error.correlation_id), Ready(response)
+        return RequestHeader(API_VERSIONS, 0, error.correlation_id), response
 
-    def _api_versions(self, listener_name: str) -> ApiVersionsResponse:
+    def api_versions(self, listener_name: str) -> ApiVersionsResponse:
+        """What that listener serves."""
         finalized = self._finalized_kraft_version()
         return ApiVersionsResponse(
             apis=advertised_ranges(

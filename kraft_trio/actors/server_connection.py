@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
 from kraft_trio.actors.snapshot_server import MAX_PIECE_BYTES
+from kraft_trio.config.tls_fields import PrincipalRule
 from kraft_trio.errors import (
     NetworkError,
     NodeClosedError,
@@ -25,12 +26,16 @@ from kraft_trio.errors import (
 )
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import Activity
+from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
+
+if TYPE_CHECKING:
+    from kraft_trio.security.sasl_listener import SaslListener
 
 log = get_logger(__name__)
 
@@ -74,9 +79,16 @@ class ServerConnection:
         may_be_replica: bool,
         initial_request_bytes: int,
         max_request_bytes: int,
+        sasl: SaslListener | None = None,
+        principal_rules: Sequence[PrincipalRule] = (),
     ) -> None:
-        """`may_be_replica`: this listener takes the quorum's own requests, which go before those of clients."""
+        """`may_be_replica`: this listener takes the quorum's own requests, which go before those of clients.
+
+        `principal_rules` are those of `ssl.principal.mapping.rules`.
+        """
         self._stream = stream
+        self._principal_rules = principal_rules
+        self.peer_host = stream.peer_host
         self._listener_name = listener_name
         self._router = router
         self._lanes = lanes
@@ -84,6 +96,9 @@ class ServerConnection:
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
         """Whether the peer has sent a request that only replicas send."""
+        self._sasl = sasl
+        self.principal = ANONYMOUS
+        """Who the peer is, as far as it has authenticated."""
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
         self._in_flight: deque[_InFlight] = deque()
@@ -108,6 +123,7 @@ class ServerConnection:
         try:
             async with self._stream, trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
+                await self._start()
                 nursery.start_soon(self._write)
                 await self._read(nursery)
                 nursery.cancel_scope.cancel()
@@ -121,6 +137,28 @@ class ServerConnection:
             self._memory.give_back(self._held)
         if self._failure is not None:
             raise self._failure
+
+    async def _start(self) -> None:
+        """Do the handshakes of TLS and SASL.  Raises trio.BrokenResourceError if one fails.
+
+        Raises ProtocolError if the certificate has no name that makes a principal.
+        """
+        try:
+            await self._stream.start()
+            certificate = self._stream.peer_certificate()
+            if self._sasl is not None:
+                from kraft_trio.actors.sasl_authentication import authenticate
+
+                self._receives = True
+                self.principal = await authenticate(self._stream, self._reader, self._sasl, self._router)
+                self._requests += 1
+            elif certificate is not None:
+                from kraft_trio.security.principal import principal_of  # imports cryptography
+
+                self.principal = principal_of(certificate, self._principal_rules)
+        except trio.BrokenResourceError as error:
+            log.warning("connection closed", listener=self._listener_name, peer=self.peer_host, reason=str(error))
+            raise
 
     def close(self) -> None:
         """End the connection from outside."""

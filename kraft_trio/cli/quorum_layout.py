@@ -154,10 +154,7 @@ def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str,
     fields: dict[str, Any] = {"id": state.key.id, "directoryId": directory_id_to_text(state.key.directory_id)}
     endpoints = quorum.endpoints_of(state.key)
     if endpoints:
-        fields["endpoints"] = [
-            {"name": name, "securityProtocol": "PLAINTEXT", "host": endpoint.host, "port": endpoint.port}
-            for name, endpoint in endpoints
-        ]
+        fields["endpoints"] = [f"{name}://{endpoint}" for name, endpoint in endpoints]
     return fields
 
 

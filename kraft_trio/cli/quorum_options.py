@@ -19,6 +19,7 @@ from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network, peer_network
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +52,8 @@ def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
         click.option(
             "--command-config",
             metavar="FILE",
-            help="The FILE of add-controller, as in Kafka's tools; other commands ignore it.",
+            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's. "
+            " For add-controller, also the new controller's file.",
         ),
         click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
         click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum."),
@@ -84,7 +86,12 @@ class QuorumOptions:
 
         Raises UsageError, ConfigError.
         """
-        return AdminClient(self.endpoints(context, config), request_timeout_ms=ANSWER_MS)
+        endpoints = self.endpoints(context, config)
+        if config is not None and self.command_config is None:
+            network = peer_network(config)
+        else:
+            network = client_network(self.command_config)
+        return AdminClient(endpoints, request_timeout_ms=ANSWER_MS, network=network)
 
     def endpoints(self, context: click.Context, config: NodeConfig | None = None) -> tuple[Endpoint, ...]:
         """The nodes to ask.  Raises UsageError, ConfigError."""

@@ -17,9 +17,11 @@ from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.wire.network import Network
 
 
 @click.command()
@@ -38,7 +40,7 @@ def save(
     new snapshot (kraft snapshot take).
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
-    saved = trio.run(_save, nodes, *_place(file), timeout_ms)
+    saved = trio.run(_save, nodes, client_network(config_path), *_place(file), timeout_ms)
     summary, path = saved.summary, os.path.normpath(saved.path)
     echo(
         f"Saved {path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
@@ -61,10 +63,14 @@ def _place(file: str) -> tuple[str, str | None]:
     return directory or ".", name
 
 
-async def _save(nodes: tuple[Endpoint, ...], directory: str, name: str | None, timeout_ms: int) -> SavedSnapshot:
+async def _save(
+    nodes: tuple[Endpoint, ...], network: Network, directory: str, name: str | None, timeout_ms: int
+) -> SavedSnapshot:
     with closing(RealDisk()) as disk, progress("saving", None) as bar:
         try:
-            saved = await SnapshotSaver(nodes).save(disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach)
+            saved = await SnapshotSaver(nodes, network=network).save(
+                disk, directory, name, timeout_ms=timeout_ms, progress=bar.reach
+            )
             note_origin(disk, saved)
         except DiskFullError as error:
             raise DiskFullError(

@@ -18,6 +18,8 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, KraftError, NetworkError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network
+from kraft_trio.wire.network import Network
 
 _FIND_LEADER_MS = 5000
 
@@ -42,7 +44,7 @@ def take(
     nothing.  The exit code is 1 if any node failed; the others have taken theirs.
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
-    outcomes = trio.run(_take_all, nodes, all_voters, timeout_ms)
+    outcomes = trio.run(_take_all, nodes, client_network(config_path), all_voters, timeout_ms)
     failures = []
     for node, outcome in outcomes.items():
         if isinstance(outcome, ReplicaSnapshots):
@@ -83,8 +85,8 @@ def _own_endpoint(config: NodeConfig) -> Endpoint:
     raise ConfigError("listeners: not set, so this node cannot be asked; name others with --bootstrap-controller")
 
 
-async def _take_all(nodes: Sequence[Endpoint], all_voters: bool, timeout_ms: int) -> Told:
-    client = AdminClient(nodes, request_timeout_ms=ANSWER_MS)
+async def _take_all(nodes: Sequence[Endpoint], network: Network, all_voters: bool, timeout_ms: int) -> Told:
+    client = AdminClient(nodes, request_timeout_ms=ANSWER_MS, network=network)
     cluster_id = None
     if all_voters:
         quorum = await described(client, _FIND_LEADER_MS)

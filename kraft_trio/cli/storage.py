@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import time
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -26,6 +27,7 @@ from kraft_trio.client.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.security.client_network import peer_network
 from kraft_trio.storage.directory import (
     format_directory,
     partition_path,
@@ -36,6 +38,9 @@ from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.meta_properties import META_PROPERTIES
 from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
 from kraft_trio.storage.real_disk import RealDisk
+
+if TYPE_CHECKING:
+    from kraft_trio.security.scram_credential import ScramCredential
 
 
 @click.group()
@@ -64,6 +69,13 @@ def random_uuid() -> None:
 @click.option(
     "-r", "--release-version", metavar="RELEASE", help="A release of Apache Kafka.  Before 3.9: kraft.version 0."
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    multiple=True,
+    metavar="MECHANISM=[name=…,password=…]",
+    help="A user of SCRAM for the file kraft.scram.credentials.file.  May be repeated.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Succeed without changes if the directory is formatted.")
 @click.option(OVERRIDE, is_flag=True, help="Format a voter even if a running quorum knows it.")
 def format_(
@@ -74,6 +86,7 @@ def format_(
     no_initial_controllers: bool,
     feature: str | None,
     release_version: str | None,
+    add_scram: tuple[str, ...],
     ignore_formatted: bool,
     unsafe_format_again: bool,
 ) -> None:
@@ -91,6 +104,7 @@ def format_(
         kraft_version=_kraft_version(feature, release_version),
         new_directory_id=lambda: random_directory_id(random.SystemRandom()),
     )
+    users = _scram_users(add_scram)
     for warning in plan.warnings:
         echo(f"kraft: warning: {warning}", err=True)
     with contextlib.closing(RealDisk()) as disk:
@@ -99,8 +113,9 @@ def format_(
             return
         _check_place(disk, config, plan)
         if initial_controllers is not None and not unsafe_format_again:
-            trio.run(refuse_known_voter, plan.other_endpoints(), plan.cluster_id, plan.key)
+            trio.run(refuse_known_voter, plan.other_endpoints(), plan.cluster_id, plan.key, peer_network(config))
         _write(disk, config, plan)
+    _add_scram_users(config, users)
     # A node that joins takes the version of the quorum.
     joins = plan.voters is None and not config.quorum_voters
     how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
@@ -108,6 +123,31 @@ def format_(
         f"Formatted {config.metadata_log_dir} {how}: cluster id {plan.cluster_id}, "
         f"node id {plan.key.id}, directory id {directory_id_to_text(plan.key.directory_id)}"
     )
+
+
+@storage.command("add-scram")
+@config_option
+@click.argument("users", nargs=-1, required=True, metavar="MECHANISM=[name=…,password=…]…")
+def add_scram_(config_path: str, users: tuple[str, ...]) -> None:
+    """Add users of SCRAM to a node's file, or change their passwords.  A running node takes them over at once."""
+    config = read_config(config_path)
+    _add_scram_users(config, _scram_users(users))
+    echo(f"Written: {config.scram_credentials_path}")
+
+
+def _scram_users(texts: tuple[str, ...]) -> tuple[ScramCredential, ...]:
+    if not texts:
+        return ()
+    from kraft_trio.cli.scram_option import parse_scram
+
+    return parse_scram(texts)
+
+
+def _add_scram_users(config: NodeConfig, users: tuple[ScramCredential, ...]) -> None:
+    if users:
+        from kraft_trio.security.scram_file import add_to_scram_file
+
+        add_to_scram_file(config.scram_credentials_path, users)
 
 
 def _kraft_version(feature: str | None, release_version: str | None) -> int | None:

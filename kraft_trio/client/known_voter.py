@@ -13,6 +13,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescription
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.wire.network import Network
 
 OVERRIDE: Final = "--unsafe-format-again"
 
@@ -23,14 +24,16 @@ _ELECTION_MS: Final = 10_000
 _FIRST_EPOCH: Final = 1
 
 
-async def refuse_known_voter(others: Sequence[Endpoint], cluster_id: str, key: ReplicaKey) -> None:
+async def refuse_known_voter(
+    others: Sequence[Endpoint], cluster_id: str, key: ReplicaKey, network: Network | None = None
+) -> None:
     """Ask the other voters.  Raises StorageError if formatting could lose records.
 
     If no node answers, nothing is known, as before the first start of a quorum.
     """
     if not others:
         return
-    client = AdminClient(others, request_timeout_ms=_ANSWER_MS)
+    client = AdminClient(others, request_timeout_ms=_ANSWER_MS, network=network)
     answer = await client.describe_metadata_quorum(_FIND_LEADER_MS)
     reason = why_known(answer, cluster_id, key)
     if reason is not None and isinstance(answer, NoLeader):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.config.fields import KEY_OF_FIELD, ConfigFields
-from kraft_trio.config.values import KEY_VALUE
+from kraft_trio.config.values import KEY_VALUE, STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
 
 CONNECTION_SHARE = 4
@@ -22,9 +22,17 @@ def check(config: ConfigFields) -> None:
     _check_roles(config)
     _check_listeners(config)
     _check_key_value_store(config)
+    _check_http_listener(config)
     _check_voters(config)
     _check_sizes(config)
     _check_timeouts(config)
+    _check_authorizer(config)
+
+
+def _check_authorizer(config: ConfigFields) -> None:
+    for field, value in (("super_users", ";".join(config.super_users)), ("acl_file", config.acl_file)):
+        if value and not config.authorizer:
+            raise refuse(field, value, f"would have no effect; set authorizer.class.name={STANDARD_AUTHORIZER}")
 
 
 def _check_roles(config: ConfigFields) -> None:
@@ -67,6 +75,17 @@ def _check_key_value_store(config: ConfigFields) -> None:
             raise refuse("kv_listener", listener, "nobody can connect to that; set kraft.kv.advertised.listener")
         if listener.endpoint in [other.endpoint for other in config.listeners]:
             raise refuse("kv_listener", listener, "this address is among the listeners")
+
+
+def _check_http_listener(config: ConfigFields) -> None:
+    text = ",".join(map(str, config.http_listener))
+    if len(config.http_listener) > 1:
+        raise refuse("http_listener", text, "one address expected")
+    for listener in config.http_listener:
+        if listener.endpoint.port != 0 and listener.endpoint in [
+            other.endpoint for other in (*config.listeners, *config.kv_listener)
+        ]:
+            raise refuse("http_listener", text, "another listener has this address")
 
 
 def _check_voters(config: ConfigFields) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.config import values
-from kraft_trio.config.key import KEY, MAX_INT32, MAX_INT64, Integer, Key, Truth, config_key
+from kraft_trio.config.key import KEY, MAX_INT32, MAX_INT64, Integer, Key, Text, Truth, config_key
 from kraft_trio.config.values import NamedListener, StaticVoter
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
@@ -67,7 +67,7 @@ class ConfigFields:
     security_protocol_map: tuple[tuple[str, str], ...] = config_key(
         "listener.security.protocol.map",
         values.PROTOCOL_MAP,
-        "For compatibility with Kafka's files.",
+        "How each listener is secured.  A listener that is not named here is secured as its name says, or not at all.",
         default=(),
     )
     election_timeout_ms: int = config_key(
@@ -250,6 +250,19 @@ class ConfigFields:
         default=5000,
         unit="ms",
     )
+    failed_authentication_delay_ms: int = config_key(
+        "connection.failed.authentication.delay.ms",
+        Integer(0, 60_000),
+        "Delay of the answer to a failed SASL authentication.",
+        default=100,
+        unit="ms",
+    )
+    scram_credentials_file: str = config_key(
+        "kraft.scram.credentials.file",
+        Text("the path of a file", str),
+        "The users of SCRAM, with mode 0600; by default `scram-credentials` in `metadata.log.dir`.",
+        default="",
+    )
     queued_max_request_bytes: int = config_key(
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
@@ -291,6 +304,33 @@ class ConfigFields:
         "Interval at which the node writes `metrics.prom`; 0: never.",
         default=1000,
         unit="ms",
+    )
+    http_listener: tuple[NamedListener, ...] = config_key(
+        "kraft.http.listener",
+        values.HTTP_LISTENER,
+        "Address on which this node serves metrics, health and its view of the quorum, to anyone who reaches it.",
+        default=(),
+    )
+    authorizer: str = config_key(
+        "authorizer.class.name",
+        values.AUTHORIZER,
+        "With this authorizer, a node serves only what its rules allow ([rules](SECURITY.md#rules)).",
+        default="",
+    )
+    super_users: tuple[str, ...] = config_key(
+        "super.users", values.SUPER_USERS, "Principals that may do everything.", default=()
+    )
+    allows_everyone_without_acl: bool = config_key(
+        "allow.everyone.if.no.acl.found",
+        Truth(),
+        "Whether everybody may do everything with a resource that no rule is about.",
+        default=False,
+    )
+    acl_file: str = config_key(
+        "kraft.acl.file",
+        values.ACL_FILE,
+        "The rules of the authorizer ([rules](SECURITY.md#rules)); read again when it changes.",
+        default="",
     )
     topic_name: str = config_key(
         "kraft.topic.name", values.TOPIC_NAME, "The name of the only topic.", default="__cluster_metadata"

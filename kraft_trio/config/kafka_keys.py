@@ -9,9 +9,9 @@ import re
 
 _NAME_LIST = """
     advertised.host.name advertised.port auto.create.topics.enable auto.include.jmx.reporter
-    auto.leader.rebalance.enable authorizer.class.name background.threads broker.heartbeat.interval.ms broker.id
+    auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.id
     broker.id.generation.enable broker.rack broker.session.timeout.ms client.quota.callback.class compression.type
-    connection.failed.authentication.delay.ms connections.max.idle.ms connections.max.reauth.ms
+    connections.max.idle.ms connections.max.reauth.ms
     controlled.shutdown.enable controlled.shutdown.max.retries
     controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
     create.topic.policy.class.name default.replication.factor delete.topic.enable early.start.listeners
@@ -24,7 +24,7 @@ _NAME_LIST = """
     offset.metadata.max.bytes password.encoder.secret principal.builder.class queued.max.request.bytes
     queued.max.requests request.timeout.ms security.inter.broker.protocol security.providers
     server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-    socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes super.users
+    socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
     unclean.leader.election.enable unstable.api.versions.enable unstable.feature.versions.enable
     zookeeper.connect zookeeper.connection.timeout.ms zookeeper.metadata.migration.enable
 """
@@ -70,12 +70,10 @@ def is_kafka_key(name: str) -> bool:
 
 _SECURITY_NAMES = frozenset(
     {
-        "authorizer.class.name",
         "password.encoder.secret",
         "principal.builder.class",
         "security.inter.broker.protocol",
         "security.providers",
-        "super.users",
     }
 )
 _SECURITY_PREFIXES = ("sasl.", "ssl.", "delegation.token.")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from kraft_trio.config.secret import HIDDEN, SecretText
 from kraft_trio.errors import ConfigError
 
 MAX_INT32 = 2**31 - 1
@@ -151,7 +152,8 @@ class Key:
     def refuse(self, value: object, reason: str = "") -> ConfigError:
         """The error that names this key, the value, the problem (if known) and the allowed values."""
         why = f": {reason}" if reason else ""
-        return ConfigError(f"{self.name}={value}{why}; expected {self.kind.allowed}")
+        shown = HIDDEN if isinstance(self.kind, SecretText) else value
+        return ConfigError(f"{self.name}={shown}{why}; expected {self.kind.allowed}")
 
     def parse(self, text: str) -> Any:
         """Read the text of a `.properties` file.  Raises ConfigError."""

@@ -13,7 +13,17 @@ import attrs
 from kraft_trio.config.checks import check, refuse
 from kraft_trio.config.fields import ConfigFields
 from kraft_trio.config.properties import read_environment, read_file, values_of
-from kraft_trio.config.values import NamedListener, StaticVoter
+from kraft_trio.config.sasl_fields import SaslFields
+from kraft_trio.config.tls_fields import TlsFields
+from kraft_trio.config.values import (
+    PLAINTEXT,
+    SASL_PLAINTEXT,
+    SASL_SSL,
+    SECURITY_PROTOCOLS,
+    SSL,
+    NamedListener,
+    StaticVoter,
+)
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
@@ -30,6 +40,16 @@ class NodeConfig(ConfigFields):
 
     Raises ConfigError if a value cannot be used, alone or together with another one.
     """
+
+    tls: TlsFields = attrs.field(factory=TlsFields)
+    """The `ssl.` keys."""
+    listener_tls: Mapping[str, TlsFields] = attrs.field(factory=dict)
+    """The same for a listener with keys `listener.name.<name>.ssl.` of its own, by its name."""
+
+    sasl: SaslFields = attrs.field(factory=SaslFields)
+    """The `sasl.` keys."""
+    listener_sasl: Mapping[str, SaslFields] = attrs.field(factory=dict)
+    """The same for a listener with keys of its own, by its name."""
 
     if TYPE_CHECKING:
 
@@ -71,14 +91,25 @@ class NodeConfig(ConfigFields):
             max_connections_per_ip: int = ...,
             connections_max_idle_ms: int = ...,
             first_request_timeout_ms: int = ...,
+            failed_authentication_delay_ms: int = ...,
+            scram_credentials_file: str = ...,
             queued_max_request_bytes: int = ...,
             auto_join: bool = ...,
             voter_gossip: bool = ...,
             read_lease_max_clock_drift_ppm: int = ...,
             shutdown_grace_ms: int = ...,
             metrics_interval_ms: int = ...,
+            http_listener: str | Sequence[NamedListener | str] = ...,
+            authorizer: str = ...,
+            super_users: str | Sequence[str] = ...,
+            allows_everyone_without_acl: bool = ...,
+            acl_file: str = ...,
             topic_name: str = ...,
             topic_id: UUID | str = ...,
+            tls: TlsFields = ...,
+            listener_tls: Mapping[str, TlsFields] = ...,
+            sasl: SaslFields = ...,
+            listener_sasl: Mapping[str, SaslFields] = ...,
         ) -> None: ...
 
     else:
@@ -131,6 +162,35 @@ class NodeConfig(ConfigFields):
         """This node's entry in a VotersRecord."""
         return Voter(ReplicaKey(self.node_id, directory_id), self.advertised_endpoints(), SUPPORTED_KRAFT_VERSIONS)
 
+    def tls_of(self, listener_name: str) -> TlsFields | None:
+        """The keys of TLS for a listener, or None if `listener.security.protocol.map` does not ask for TLS there."""
+        uses = self.security_protocol_of(listener_name) in (SSL, SASL_SSL)
+        return self.listener_tls.get(listener_name, self.tls) if uses else None
+
+    def sasl_of(self, listener_name: str) -> SaslFields | None:
+        """The keys of SASL for a listener, or None if clients need no SASL there."""
+        uses = self.security_protocol_of(listener_name) in (SASL_PLAINTEXT, SASL_SSL)
+        return self.listener_sasl.get(listener_name, self.sasl) if uses else None
+
+    def security_protocol_of(self, listener_name: str) -> str:
+        """How `listener.security.protocol.map`, or else its name, says that the listener is secured."""
+        named = listener_name if listener_name in SECURITY_PROTOCOLS else PLAINTEXT
+        return dict(self.security_protocol_map).get(listener_name, named)
+
+    @property
+    def scram_credentials_path(self) -> str:
+        return self.scram_credentials_file or os.path.join(self.metadata_log_dir, "scram-credentials")
+
+    @property
+    def uses_tls(self) -> bool:
+        names = (self.controller_listener_name, *(listener.name for listener in self.listeners))
+        return any(self.tls_of(name) is not None for name in names)
+
+    @property
+    def uses_sasl(self) -> bool:
+        names = (self.controller_listener_name, *(listener.name for listener in self.listeners))
+        return any(self.sasl_of(name) is not None for name in names)
+
     @property
     def has_read_leases(self) -> bool:
         return self.read_lease_max_clock_drift_ppm >= 0
@@ -179,6 +239,10 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
     """Make a configuration from keys and values, each as text or as NodeConfig has it.  Raises ConfigError."""
     values, warnings = values_of(properties)
     config = NodeConfig(**values)
+    if (config.tls != TlsFields() or config.listener_tls) and not config.uses_tls:
+        warnings.append("ssl keys are set, but listener.security.protocol.map secures no listener with SSL")
+    if (config.sasl != SaslFields() or config.listener_sasl) and not config.uses_sasl:
+        warnings.append("sasl keys are set, but listener.security.protocol.map secures no listener with SASL")
     if not config.quorum_voters and not config.quorum_bootstrap_servers:
         warnings.append(
             "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import javaproperties
 
 from kraft_trio.config.fields import KEY_OF_FIELD, KEYS
 from kraft_trio.config.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key
+from kraft_trio.config.sasl_fields import SASL_KEY_OF_FIELD, SaslFields
+from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
 from kraft_trio.errors import ConfigError
 
 _FIELD_OF_KEY = {key.name: field for field, key in KEY_OF_FIELD.items()}
+_TLS_FIELD_OF_KEY = {key.name: field for field, key in TLS_KEY_OF_FIELD.items()}
+_SASL_FIELD_OF_KEY = {key.name: field for field, key in SASL_KEY_OF_FIELD.items()}
+_OF_LISTENER = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<key>.+)")
 ENVIRONMENT_PREFIX = "KRAFT_"
 _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
 
@@ -34,7 +41,8 @@ def read_file(
     properties: dict[str, str] = {}
     for pair in pairs:
         if pair.key in properties and pair.key not in (overrides or {}):
-            warnings.append(f"{pair.key}: given more than once; the last value, {pair.value!r}, is used")
+            shown = f", {pair.value!r}," if not is_security_key(pair.key) else ""
+            warnings.append(f"{pair.key}: given more than once; the last value{shown} is used")
         properties[pair.key] = pair.value
     return {**properties, **(overrides or {})}, warnings
 
@@ -43,23 +51,58 @@ def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[st
     """The values of the fields of NodeConfig, with warnings.  Raises ConfigError."""
     warnings: list[str] = []
     values: dict[str, Any] = {}
+    tls: dict[str, Any] = {}
+    tls_of_listener: dict[str, dict[str, Any]] = {}
+    sasl: dict[str, Any] = {}
+    sasl_of_listener: dict[str, dict[str, Any]] = {}
     for name, value in properties.items():
         field, text = _FIELD_OF_KEY.get(name), str(value)
+        of_listener = _OF_LISTENER.fullmatch(name)
         if field is not None:
             values[field] = KEY_OF_FIELD[field].take(value)
+        elif name in _TLS_FIELD_OF_KEY:
+            tls[_TLS_FIELD_OF_KEY[name]] = value
+        elif of_listener is not None and of_listener["key"] in _TLS_FIELD_OF_KEY:
+            field = _TLS_FIELD_OF_KEY[of_listener["key"]]
+            own = tls_of_listener.setdefault(of_listener["listener"].upper(), {})
+            own[field] = attrs.evolve(TLS_KEY_OF_FIELD[field], name=name).take(value)
+        elif name in _SASL_FIELD_OF_KEY:
+            sasl[_SASL_FIELD_OF_KEY[name]] = value
+        elif of_listener is not None and of_listener["key"] in _SASL_FIELD_OF_KEY:
+            field = _SASL_FIELD_OF_KEY[of_listener["key"]]
+            own = sasl_of_listener.setdefault(of_listener["listener"].upper(), {})
+            own[field] = attrs.evolve(SASL_KEY_OF_FIELD[field], name=name).take(value)
         elif is_security_key(name) and text.strip() and (name, text.strip().upper()) not in HARMLESS_SECURITY:
-            raise ConfigError(
-                f"{name}={text}: kraft has no authentication, authorization or encryption yet and would serve "
-                "everybody; expected the key not to be set"
-            )
+            # Its value may be a password.
+            raise ConfigError(f"{name}: kraft does not support this security key; expected the key not to be set")
         elif name not in _DIRECTORY_KEYS:
             warnings.append(_unknown_key(name))
+    values["tls"] = TlsFields(**tls)
+    values["listener_tls"] = {name: TlsFields(**{**tls, **own}) for name, own in tls_of_listener.items()}
+    values["sasl"] = SaslFields(**sasl)
+    values["listener_sasl"] = {name: SaslFields(**{**sasl, **own}) for name, own in sasl_of_listener.items()}
     if "metadata_log_dir" not in values and (directory := _first_log_directory(properties)) is not None:
         values["metadata_log_dir"] = directory
     for key, default in KEYS:
         if default is None and _FIELD_OF_KEY[key.name] not in values:
             raise ConfigError(f"{key.name}: not set; expected {key.kind.allowed}")
     return values, warnings
+
+
+def tls_of_client(properties: Mapping[str, str]) -> TlsFields:
+    """The `ssl.` keys of a Kafka client's file.  Raises ConfigError."""
+    given: dict[str, Any] = {
+        _TLS_FIELD_OF_KEY[key]: text for key, text in properties.items() if key in _TLS_FIELD_OF_KEY
+    }
+    return TlsFields(**given)
+
+
+def sasl_of_client(properties: Mapping[str, str]) -> SaslFields:
+    """The `sasl.` keys of a Kafka client's file.  Raises ConfigError."""
+    given: dict[str, Any] = {
+        _SASL_FIELD_OF_KEY[key]: text for key, text in properties.items() if key in _SASL_FIELD_OF_KEY
+    }
+    return SaslFields(**given)
 
 
 def environment_variable(key: str) -> str:
@@ -69,7 +112,7 @@ def environment_variable(key: str) -> str:
 
 def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The keys that variables set, and warnings of variables that only look like it."""
-    key_of = {environment_variable(key): key for key in (*_FIELD_OF_KEY, *_DIRECTORY_KEYS)}
+    key_of = {environment_variable(key): key for key in _known_keys()}
     properties, warnings = {}, []
     for variable, text in variables.items():
         if variable in key_of:
@@ -87,9 +130,12 @@ def _first_log_directory(properties: Mapping[str, object]) -> str | None:
     return None
 
 
+def _known_keys() -> tuple[str, ...]:
+    return (*_FIELD_OF_KEY, *_TLS_FIELD_OF_KEY, *_SASL_FIELD_OF_KEY, *_DIRECTORY_KEYS)
+
+
 def _unknown_key(name: str) -> str:
-    known = [*_FIELD_OF_KEY, *_DIRECTORY_KEYS]
     if is_kafka_key(name):
         return f"{name}: a Kafka key that kraft does not use"
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    nearest = difflib.get_close_matches(name, _known_keys(), n=1, cutoff=0.0)
     return f"{name}: unknown key, ignored; the nearest known one is {nearest[0]}"

@@ -15,6 +15,14 @@ LATEST_BY_KEY = "latest-by-key"
 KEY_VALUE = "kv"
 """Values of kraft.state.machine other than a user's factory."""
 
+PLAINTEXT = "PLAINTEXT"
+SSL = "SSL"
+SASL_PLAINTEXT = "SASL_PLAINTEXT"
+SASL_SSL = "SASL_SSL"
+SECURITY_PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
 _FACTORY = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
@@ -145,9 +153,24 @@ def _parse_directory(text: str) -> str:
 
 def _parse_protocol_mapping(text: str) -> tuple[str, str]:
     name, colon, protocol = text.partition(":")
-    if not colon or protocol.strip().upper() != "PLAINTEXT":
-        raise ValueError(f"{text!r}: TLS and SASL listeners are not supported")
-    return name.strip().upper(), "PLAINTEXT"
+    if not colon or protocol.strip().upper() not in SECURITY_PROTOCOLS:
+        raise ValueError(f"{text!r}: the security protocol is none of {', '.join(SECURITY_PROTOCOLS)}")
+    return name.strip().upper(), protocol.strip().upper()
+
+
+def _parse_authorizer(text: str) -> str:
+    if text not in ("", STANDARD_AUTHORIZER):
+        raise ValueError
+    return text
+
+
+def _parse_super_users(text: str) -> tuple[str, ...]:
+    """A distinguished name has commas, so semicolons separate them."""
+    users = tuple(user.strip() for user in text.split(";") if user.strip())
+    for user in users:
+        if not user.startswith("User:"):
+            raise ValueError(f"{user!r} does not begin with User:")
+    return users
 
 
 ROLES = ListOf("controller, broker, or both", _parse_role)
@@ -168,6 +191,11 @@ ADVERTISED_HTTP_LISTENER = ListOf(
     "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
 )
 DIRECTORY = Text("the path of a directory", _parse_directory)
-PROTOCOL_MAP = ListOf("NAME:PLAINTEXT, separated by commas", _parse_protocol_mapping, tuple)
+PROTOCOL_MAP = ListOf(
+    f"NAME:PROTOCOL, separated by commas, each {' or '.join(SECURITY_PROTOCOLS)}", _parse_protocol_mapping, tuple
+)
+AUTHORIZER = Text(f"{STANDARD_AUTHORIZER}, or empty", _parse_authorizer)
+SUPER_USERS = Text("principals such as User:CN=node-1, separated by semicolons", _parse_super_users, ";".join, tuple)
+ACL_FILE = Text("the path of a file", str)
 TOPIC_NAME = Text("1 to 249 of the characters a-z A-Z 0-9 . _ -", _parse_topic_name)
 TOPIC_ID = Text("a UUID as 22 characters of URL-safe base64, not zero", _parse_topic_id, directory_id_to_text, UUID)

@@ -26,6 +26,8 @@ from kraft_trio.wire.apis.produce import PRODUCE
 from kraft_trio.wire.apis.read_index import READ_INDEX
 from kraft_trio.wire.apis.remove_raft_voter import REMOVE_RAFT_VOTER
 from kraft_trio.wire.apis.replica_snapshots import REPLICA_SNAPSHOTS
+from kraft_trio.wire.apis.sasl_authenticate import SASL_AUTHENTICATE
+from kraft_trio.wire.apis.sasl_handshake import SASL_HANDSHAKE
 from kraft_trio.wire.apis.transfer_leadership import TRANSFER_LEADERSHIP
 from kraft_trio.wire.apis.update_features import UPDATE_FEATURES
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER
@@ -54,6 +56,8 @@ __all__ = [
     "READ_INDEX",
     "REMOVE_RAFT_VOTER",
     "REPLICA_SNAPSHOTS",
+    "SASL_AUTHENTICATE",
+    "SASL_HANDSHAKE",
     "TRANSFER_LEADERSHIP",
     "UPDATE_FEATURES",
     "UPDATE_RAFT_VOTER",
@@ -68,8 +72,10 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     LIST_OFFSETS,
     METADATA,
     FIND_COORDINATOR,
+    SASL_HANDSHAKE,
     API_VERSIONS,
     INIT_PRODUCER_ID,
+    SASL_AUTHENTICATE,
     INCREMENTAL_ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,

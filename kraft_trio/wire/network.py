@@ -19,6 +19,16 @@ class ImmediateStream(trio.abc.Stream):
     peer_host: str = ""
     """The address of the peer without its port, or an empty text if it has no address."""
 
+    async def start(self) -> None:
+        """Do the handshake, if this stream has one.  Raises trio.BrokenResourceError if it fails.
+
+        Otherwise the first call that waits does it.
+        """
+
+    def peer_certificate(self) -> bytes | None:
+        """The peer's certificate in DER, which has been verified; None if it showed none."""
+        return None
+
     @abstractmethod
     def send_now(self, *parts: bytes | memoryview) -> int:
         """Send as many bytes of the concatenated parts as there is room for, without waiting.

@@ -43,6 +43,8 @@ from kraft_trio.wire.apis.produce import (
     ProduceRequest,
     ProduceResponse,
 )
+from kraft_trio.wire.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kraft_trio.wire.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.wire.strategies import (
     FOREVER,
@@ -181,6 +183,10 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
             max_size=1,
         ),
     ),
+    ("SaslHandshake", "request"): st.builds(SaslHandshakeRequest, texts),
+    ("SaslHandshake", "response"): st.builds(SaslHandshakeResponse, errors, tuples(texts)),
+    ("SaslAuthenticate", "request"): st.builds(SaslAuthenticateRequest, records),
+    ("SaslAuthenticate", "response"): st.builds(SaslAuthenticateResponse, errors, st.none() | texts, records, int64),
 }
 
 ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
@@ -225,6 +231,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "producer_id": (3, FOREVER, -1),
         "producer_epoch": (3, FOREVER, -1),
     },
+    ("SaslAuthenticate", SaslAuthenticateResponse): {"session_lifetime_ms": (1, FOREVER, 0)},
     ("FindCoordinator", FindCoordinatorRequest): {"key_type": (1, FOREVER, 0)},
     ("FindCoordinator", Coordinator): {"key": (4, FOREVER, ""), "error_message": (1, FOREVER, None)},
 }

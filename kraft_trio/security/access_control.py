@@ -1,0 +1,86 @@
+"""Decides about each request that reaches a node with an authorizer, by rules that it reads again when they change."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ConfigError
+from kraft_trio.logs import get_logger
+from kraft_trio.security.acl_file import AclFile, read_acls
+from kraft_trio.security.api_access import OF_REPLICAS, need_of
+from kraft_trio.security.authorization import CLUSTER, AccessRules, Operation, Resource, ResourceType, Verdict
+from kraft_trio.security.denials import ERRORS, denial
+from kraft_trio.security.file_identity import file_identity
+from kraft_trio.security.voter_bindings import false_claim
+from kraft_trio.wire.codec import RequestHeader
+
+log = get_logger(__name__)
+
+_KEY: Final = "kraft.acl.file"
+_LONGEST_SHOWN: Final = 256
+
+
+class AccessControl:
+    """The authorizer of one node."""
+
+    def __init__(self, config: NodeConfig, forwarder_client_id: str) -> None:
+        """`forwarder_client_id` marks a request that a node passes on.  Raises ConfigError if there is a bad rule."""
+        self._config = config
+        self._forwarder_client_id = forwarder_client_id
+        self._topic = Resource(ResourceType.topic, config.topic_name)
+        self._seen: object = None
+        self._rules, self._bindings = AccessRules(), AclFile().bindings
+        self._read()
+
+    def refusal(self, header: RequestHeader, request: Any, principal: str, host: str) -> tuple[Any] | None:
+        """The response to a request that is not allowed, None for no response; or None if it is allowed."""
+        need = need_of(request)
+        if need is None:
+            return None
+        if header.client_id == self._forwarder_client_id:
+            need = OF_REPLICAS  # The node that passes it on has asked whether its client may send it.
+        resource = self._topic if need.type is ResourceType.topic else CLUSTER
+        verdict = self._judge(principal, host, need.operation, resource)
+        if verdict.is_allowed:
+            claim = false_claim(principal, request, self._bindings)
+            if claim is None:
+                return None
+            verdict = Verdict(False, f"it may not speak for {claim}")
+        log.warning(
+            "request denied",
+            principal=principal[:_LONGEST_SHOWN],
+            peer=host,
+            api=header.api.name,
+            operation=str(need.operation),
+            resource=f"{resource.type}:{resource.name}",
+            reason=verdict.reason[:_LONGEST_SHOWN],
+        )
+        return (denial(header.api, request, ERRORS[resource.type]),)
+
+    def look(self) -> None:
+        """Take over changed rules.  While they cannot be used, the old ones stay in force."""
+        if file_identity(self._config.acl_file) == self._seen:
+            return
+        try:
+            self._read()
+        except ConfigError as error:
+            log.warning("changed access rules not used", reason=str(error))
+        else:
+            log.info("access rules taken over", rules=len(self._rules.rules), voters=len(self._bindings))
+
+    def _judge(self, principal: str, host: str, operation: Operation, resource: Resource) -> Verdict:
+        verdict = self._rules.judge(principal, host, operation, resource)
+        if operation is Operation.idempotent_write and not verdict.is_allowed:
+            # KIP-679: whoever may write to a topic may do so with a producer id.
+            return self._rules.judge_any(principal, host, Operation.write, ResourceType.topic)
+        return verdict
+
+    def _read(self) -> None:
+        path = self._config.acl_file
+        self._seen = file_identity(path)
+        file = read_acls(_KEY, path) if path else AclFile()
+        self._bindings = file.bindings
+        self._rules = AccessRules(
+            frozenset(self._config.super_users), file.rules, self._config.allows_everyone_without_acl
+        )

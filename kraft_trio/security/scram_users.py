@@ -1,0 +1,71 @@
+"""The users of SCRAM as the file has them now."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.logs import get_logger
+from kraft_trio.security.scram_credential import MIN_ITERATIONS, ScramCredential, hash_bytes
+from kraft_trio.security.scram_file import read_scram_file
+
+log = get_logger(__name__)
+
+
+class ScramUsers:
+    """Reads the file again when it has changed.  While it cannot be read, the old users stay."""
+
+    def __init__(self, path: str) -> None:
+        """Raises ConfigError."""
+        self._path = path
+        self._seen = _identity(path)
+        self._secret = secrets.token_bytes(32)
+        self._credentials: dict[tuple[str, str], ScramCredential] = {}
+        self._take(read_scram_file(path))
+
+    def credential(self, mechanism: str, name: str) -> ScramCredential:
+        """What is known of the user.  For an unknown one, something that looks the same and fits no password.
+
+        It is the same at each call, and with the same file on another node or after a restart.  So nobody learns from
+        salt and iterations whether the user exists.
+        """
+        self._look()
+        decoy = self._decoy(mechanism, name)  # Also for a known user: the answer takes the same time.
+        return self._credentials.get((mechanism, name), decoy)
+
+    def _decoy(self, mechanism: str, name: str) -> ScramCredential:
+        seed = hmac.digest(self._secret, f"{mechanism} {name}".encode(), "sha512")
+        of_mechanism = [credential for key, credential in self._credentials.items() if key[0] == mechanism]
+        salt_bytes, iterations = 24, MIN_ITERATIONS
+        if of_mechanism:
+            like = of_mechanism[int.from_bytes(seed[-4:], "big") % len(of_mechanism)]
+            salt_bytes, iterations = len(like.salt), like.iterations
+        size = hash_bytes(mechanism)
+        salt = (seed[:60] * (salt_bytes // 60 + 1))[:salt_bytes]
+        return ScramCredential("-", mechanism, salt, secrets.token_bytes(size), secrets.token_bytes(size), iterations)
+
+    def _look(self) -> None:
+        seen = _identity(self._path)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._take(read_scram_file(self._path))
+        except ConfigError as error:
+            log.warning("changed SCRAM users not used", reason=str(error))
+
+    def _take(self, credentials: tuple[ScramCredential, ...]) -> None:
+        self._credentials = {(credential.mechanism, credential.name): credential for credential in credentials}
+        if credentials:
+            self._secret = credentials[0].server_key
+
+
+def _identity(path: str) -> object:
+    """What changes when the file changes."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode

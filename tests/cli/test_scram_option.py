@@ -1,0 +1,107 @@
+"""`--add-scram`: Kafka's syntax, what it writes, and that a refusal shows no password."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.cli import run
+from kraft_trio.cli.scram_option import parse_scram
+from kraft_trio.config.secret import Secret
+from kraft_trio.errors import ConfigError
+from kraft_trio.security.scram_credential import ScramCredential
+from kraft_trio.security.scram_file import read_scram_file
+
+SALT = b"0123456789ab"
+SALT_TEXT = base64.b64encode(SALT).decode()
+
+
+def fits(credential: ScramCredential, password: str) -> bool:
+    made = ScramCredential.of_password(
+        credential.name,
+        credential.mechanism,
+        Secret(password),
+        salt=credential.salt,
+        iterations=credential.iterations,
+    )
+    return made == credential
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "iterations"),
+    [
+        ("SCRAM-SHA-256=[name=alice,password=pw-1]", "alice", 4096),
+        ('SCRAM-SHA-256=[name="alice",password="pw-1"]', "alice", 4096),
+        ("SCRAM-SHA-512=[iterations=8192, name=alice, password=pw-1]", "alice", 8192),
+        (f'SCRAM-SHA-512=[name=al ice,salt="{SALT_TEXT}",password=pw-1]', "al ice", 4096),
+    ],
+)
+def test_a_user_with_a_password(text: str, name: str, iterations: int) -> None:
+    [credential] = parse_scram([text])
+    assert (credential.name, credential.iterations) == (name, iterations)
+    assert fits(credential, "pw-1")
+    assert not fits(credential, "pw-2")
+
+
+def test_a_user_with_a_salted_password() -> None:
+    salted = base64.b64encode(hashlib.pbkdf2_hmac("sha512", b"pw-1", SALT, 4096)).decode()
+    [credential] = parse_scram([f'SCRAM-SHA-512=[name=alice,salt="{SALT_TEXT}",saltedpassword="{salted}"]'])
+    assert fits(credential, "pw-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SCRAM-SHA-1=[name=alice,password=pw-1]", "no mechanism"),
+        ("SCRAM-SHA-256=name=alice,password=pw-1", "no mechanism"),
+        ("SCRAM-SHA-256=[name=alice]", "either password or saltedpassword"),
+        ("SCRAM-SHA-256=[password=pw-1]", "the name ''"),
+        ("SCRAM-SHA-256=[name=alice,password=]", "the password is empty"),
+        ("SCRAM-SHA-256=[name=älice,password=pw-1]", "printable ones of ASCII"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,iterations=100]", "4096"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,iterations=16385]", "16385 iterations"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,iterations=x]", "not a number"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,salt=N3E=]", "salt"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,salt=!]", "salt is not base64"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,saltedpassword=pw-1]", "either password or saltedpassword"),
+        ("SCRAM-SHA-256=[name=alice,saltedpassword=cHctMQ==]", "needs salt"),
+        ("SCRAM-SHA-256=[name=alice,password=pw-1,pw-2]", "cannot be read after password"),
+        ("SCRAM-SHA-256=[name=alice,name=bob,password=pw-1]", "cannot be read after name"),
+        ("SCRAM-SHA-256=[user=alice,password=pw-1]", "a field is none of name, password"),
+        ("SCRAM-SHA-256=[name=alice,password=a,pw_1=2]", "a field is none of name, password"),
+    ],
+)
+def test_other_text_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as refusal:
+        parse_scram([text])
+    assert str(refusal.value).startswith("--add-scram: ")
+    assert "pw" not in str(refusal.value).replace("password", "")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "node.properties"
+    path.write_text(f"node.id=1\nlisteners=CONTROLLER://host-1:9093\nmetadata.log.dir={tmp_path / 'data'}\n")
+    return path
+
+
+def test_format_writes_the_users(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    format_ = ["storage", "format", "-t", "fMCL8kv1SWm87L_Md-I2hg", "-c", str(config), "--standalone"]
+    assert run([*format_, "-S", "SCRAM-SHA-256=[name=alice,password=pw-1"]) == 1
+    assert not (tmp_path / "data").exists()
+    users = ["-S", "SCRAM-SHA-256=[name=alice,password=pw-1]", "--add-scram", "SCRAM-SHA-512=[name=bob,password=pw-2]"]
+    assert run([*format_, *users]) == 0
+    path = tmp_path / "data" / "scram-credentials"
+    alice, bob = read_scram_file(str(path))
+    assert fits(alice, "pw-1")
+    assert fits(bob, "pw-2")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert run(["storage", "add-scram", "-c", str(config), "SCRAM-SHA-256=[name=alice,password=pw-3]"]) == 0
+    alice, again = read_scram_file(str(path))
+    assert fits(alice, "pw-3")
+    assert again == bob
+    assert "pw-" not in "".join(capsys.readouterr())

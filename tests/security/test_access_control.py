@@ -1,0 +1,235 @@
+"""What each principal may ask of a node with an authorizer, and how the refusal of each API reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog.testing
+from hypothesis import given, settings
+
+from kraft_trio.config import NodeConfig, parse_config
+from kraft_trio.config.values import STANDARD_AUTHORIZER
+from kraft_trio.errors import ConfigError
+from kraft_trio.security.access_control import AccessControl
+from kraft_trio.security.authorization import ANONYMOUS
+from kraft_trio.wire.api import APIS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest
+from kraft_trio.wire.apis.produce import ProduceRequest
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.codec import RequestHeader, decode_response, encode_response
+from tests.wire.values import VALUES
+
+RULES = """
+[[allow]]
+principal = "User:client"
+operations = ["READ", "WRITE"]
+topic = "orders"
+
+[[allow]]
+principal = "User:client"
+operations = ["DESCRIBE"]
+
+[[allow]]
+principal = "User:controller"
+operations = ["CLUSTER_ACTION"]
+"""
+FORWARDER = "forwarder"
+CLIENT, CONTROLLER, SUPER_USER = "User:client", "User:controller", "User:admin"
+PRINCIPALS = (ANONYMOUS, CLIENT, CONTROLLER, SUPER_USER)
+
+ALLOWED = {
+    "Produce": {CLIENT},
+    "Fetch": {CLIENT},
+    "Fetch of a replica": {CONTROLLER},
+    "ListOffsets": {CLIENT},
+    "Metadata": {CLIENT},
+    "Metadata of no topic": {ANONYMOUS, CLIENT, CONTROLLER},
+    "FindCoordinator": {ANONYMOUS, CLIENT, CONTROLLER},
+    "ApiVersions": {ANONYMOUS, CLIENT, CONTROLLER},
+    "InitProducerId": {CLIENT},
+    "IncrementalAlterConfigs": set(),
+    "AlterPartitionReassignments": set(),
+    "ListPartitionReassignments": {CLIENT},
+    "Vote": {CONTROLLER},
+    "BeginQuorumEpoch": {CONTROLLER},
+    "EndQuorumEpoch": {CONTROLLER},
+    "DescribeQuorum": {CLIENT},
+    "UpdateFeatures": set(),
+    "FetchSnapshot": {CONTROLLER},
+    "DescribeCluster": {CLIENT},
+    "AddRaftVoter": set(),
+    "RemoveRaftVoter": set(),
+    "UpdateRaftVoter": {CONTROLLER},
+    "ReplicaSnapshots": {CLIENT},
+    "ReplicaSnapshots that are taken": set(),
+    "DiscoverVoters": {CONTROLLER},
+    "ReadIndex": {CONTROLLER},
+    "TransferLeadership": set(),
+}
+"""Who may do what, by the rules above; a super user may do everything."""
+
+
+PARTS = ("partitions", "topics", "resources")
+
+
+def config_of(file: Path, **more: str) -> NodeConfig:
+    keys = {key.replace("_", "."): value for key, value in more.items()}
+    return parse_config(
+        {
+            "node.id": "1",
+            "listeners": "CONTROLLER://localhost:9093",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "metadata.log.dir": "/data",
+            "kraft.topic.name": "orders",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": SUPER_USER,
+            "kraft.acl.file": str(file),
+            **keys,
+        }
+    ).config
+
+
+def access(directory: Path, rules: str = RULES, **more: str) -> AccessControl:
+    file = directory / "acl.toml"
+    file.write_text(rules)
+    return AccessControl(config_of(file, **more), FORWARDER)
+
+
+@pytest.fixture(scope="module")
+def by_rules(tmp_path_factory: pytest.TempPathFactory) -> AccessControl:
+    return access(tmp_path_factory.mktemp("rules"))
+
+
+def asked(access: AccessControl, api: Api[Any, Any], request: Any, principal: str, client_id: str = "c") -> Any:
+    header = RequestHeader(api, api.max_version, 1, client_id)
+    return access.refusal(header, request, principal, "10.0.0.1")
+
+
+def row_of(api: Api[Any, Any], request: Any) -> str:
+    if isinstance(request, FetchRequest) and request.replica_id >= 0:
+        return "Fetch of a replica"
+    if isinstance(request, MetadataRequest) and request.topics == ():
+        return "Metadata of no topic"
+    if isinstance(request, ReplicaSnapshotsRequest) and request.take:
+        return "ReplicaSnapshots that are taken"
+    return api.name
+
+
+@pytest.mark.parametrize("api", [api for api in APIS.values() if api.name in ALLOWED], ids=lambda api: api.name)
+def test_each_principal_may_do_what_the_table_says(api: Api[Any, Any], by_rules: AccessControl) -> None:
+    @settings(max_examples=10)
+    @given(VALUES[api.name, "request"])
+    def check(request: Any) -> None:
+        allowed = ALLOWED[row_of(api, request)]
+        for principal in PRINCIPALS:
+            refusal = asked(by_rules, api, request, principal)
+            assert (refusal is None) == (principal in {*allowed, SUPER_USER})
+            if refusal is not None:
+                check_refusal(api, request, refusal[0])
+
+    check()
+
+
+def check_refusal(api: Api[Any, Any], request: Any, response: Any) -> None:
+    """It arrives in every version.  Only a request about no partition, topic or resource may get no error."""
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        assert response is None
+        return
+    parts = next((getattr(request, name) for name in PARTS if hasattr(request, name)), "the whole request")
+    for version in range(api.min_version, api.max_version + 1):
+        _, decoded = decode_response(api, version, encode_response(api, version, 1, response)[4:])
+        assert "authorization_failed" in repr(decoded) or not parts
+
+
+def test_a_request_that_a_node_passes_on_has_been_judged_there(by_rules: AccessControl) -> None:
+    request = DescribeQuorumRequest("orders")
+    assert asked(by_rules, DESCRIBE_QUORUM, request, CONTROLLER) is not None
+    assert asked(by_rules, DESCRIBE_QUORUM, request, CONTROLLER, FORWARDER) is None
+    assert asked(by_rules, DESCRIBE_QUORUM, request, CLIENT, FORWARDER) is not None
+
+
+def test_a_rule_that_denies_wins_over_one_that_allows(tmp_path: Path) -> None:
+    deny = '[[deny]]\nprincipal = "User:*"\noperations = ["WRITE"]\ntopic-prefix = "ord"\nhost = "10.0.0.1"\n'
+    control = access(tmp_path, RULES + deny)
+    refusal = asked(control, PRODUCE, ProduceRequest(-1, 1, ()), CLIENT)
+    assert refusal is not None
+    assert asked(control, INIT_PRODUCER_ID, InitProducerIdRequest(), CLIENT) is not None
+    assert asked(control, PRODUCE, ProduceRequest(-1, 1, ()), SUPER_USER) is None
+
+
+def test_a_resource_without_rules_may_be_open(tmp_path: Path) -> None:
+    rules = '[[allow]]\nprincipal = "User:client"\noperations = ["ALTER"]\n'
+    control = access(tmp_path, rules, allow_everyone_if_no_acl_found="true")
+    assert asked(control, METADATA, MetadataRequest(), ANONYMOUS) is None
+    assert asked(control, DESCRIBE_QUORUM, DescribeQuorumRequest("orders"), ANONYMOUS) is not None
+    assert asked(control, DESCRIBE_QUORUM, DescribeQuorumRequest("orders"), CLIENT) is None  # ALTER implies DESCRIBE
+
+
+def test_a_refusal_is_logged_with_bounded_text(by_rules: AccessControl) -> None:
+    with structlog.testing.capture_logs() as lines:
+        asked(by_rules, DESCRIBE_QUORUM, DescribeQuorumRequest("orders"), "User:" + 1000 * "x")
+    (line,) = lines
+    assert len(line.pop("principal")) == 256
+    assert line == {
+        "event": "request denied",
+        "log_level": "warning",
+        "peer": "10.0.0.1",
+        "api": "DescribeQuorum",
+        "operation": "DESCRIBE",
+        "resource": "CLUSTER:kafka-cluster",
+        "reason": "no rule allows it",
+    }
+
+
+def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> None:
+    control = access(tmp_path, "")
+    request = DescribeQuorumRequest("orders")
+    file = tmp_path / "acl.toml"
+    outcomes = []
+    with structlog.testing.capture_logs() as lines:
+        for content in (RULES, "[[allow]]\n", None):
+            if content is None:
+                file.unlink()
+            else:
+                file.write_text(content)
+            control.look()
+            control.look()
+            outcomes.append(asked(control, DESCRIBE_QUORUM, request, CLIENT))
+    assert outcomes == [None, None, None]
+    reasons = [line.get("reason", "") for line in lines]
+    assert [line["event"] for line in lines] == ["access rules taken over", *2 * ["changed access rules not used"]]
+    assert reasons[1].endswith("acl.toml: [[allow]] number 1: operations is missing")
+    assert reasons[2].endswith("acl.toml: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("[[permit]]", "the file: permit is unknown; expected allow, deny, voter"),
+        ("allow = 1", r"allow: expected entries that begin with \[\[allow\]\]"),
+        ('[[allow]]\noperations = ["READ"]', "number 1: principal is missing"),
+        ('[[allow]]\noperations = ["READ"]\nprincipal = "bob"', "principal='bob'; expected User: and a name"),
+        ('[[allow]]\noperations = ["FLY"]\nprincipal = "User:b"', r"operations=\['FLY'\]; expected a list of ALL"),
+        ('[[deny]]\ntopics = "x"', "topics is unknown; expected host, operations, principal, topic, topic-prefix"),
+        ('[[voter]]\nprincipal = "User:b"\nnode-id = "1"', "node-id='1'; expected a node's id"),
+        ('[[voter]]\nprincipal = "User:b"\nnode-id = 1\ndirectory-id = "x"', "'x' is not a UUID"),
+        ("[[allow", "kraft.acl.file=.*acl.toml: "),
+    ],
+)
+def test_a_bad_rule_is_named(rules: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        access(tmp_path, rules)
+
+
+def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"super.users=User:admin: would have no effect; set authorizer.class.name"):
+        config_of(tmp_path / "acl.toml", authorizer_class_name="")
+    with pytest.raises(ConfigError, match=r"authorizer.class.name=MyAuthorizer; expected org.apache.kafka.*, or empty"):
+        config_of(tmp_path / "acl.toml", authorizer_class_name="MyAuthorizer")
+    with pytest.raises(ConfigError, match=r"super.users=bob: 'bob' does not begin with User:"):
+        config_of(tmp_path / "acl.toml", super_users="bob")

@@ -1,0 +1,78 @@
+"""A quorum that authorizes: its nodes elect and commit, and a certificate is worth what the rules say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog.testing
+
+from kraft_trio.client.admin import AdminClient, VoterChangeError
+from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.config.values import STANDARD_AUTHORIZER
+from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.security.client_network import client_network
+from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA, VOTE
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
+from kraft_trio.wire.apis.vote import VoteRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.security.test_mutual_tls import bootstrap, configs, nodes_of
+from tests.support.certificates import tls_keys, write_client_file
+
+RULES = """
+[[allow]]
+principal = "User:operator"
+operations = ["DESCRIBE"]
+"""
+TOPIC = "__cluster_metadata"
+
+
+async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> None:
+    acls = tmp_path / "acl.toml"
+    voters = "".join(f'[[voter]]\nprincipal = "User:node-{n}"\nnode-id = {n}\n' for n in (1, 2, 3))
+    acls.write_text(RULES + voters)
+    made = configs(
+        tmp_path,
+        range(1, 4),
+        {
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": "User:node-1;User:node-2;User:node-3",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/",
+            "kraft.acl.file": str(acls),
+        },
+    )
+    network = {
+        name: client_network(write_client_file(tmp_path / f"{name}.properties", tls_keys(tmp_path, name)))
+        for name in ("operator", "stranger", "node-1")
+    }
+    with structlog.testing.capture_logs() as lines:
+        async with nodes_of(made) as nodes:
+            for node in nodes:
+                assert await node.append([b"x"])
+            operator = AdminClient(bootstrap(made[0]), request_timeout_ms=30_000, network=network["operator"])
+            described = await operator.describe_metadata_quorum()
+            assert isinstance(described, QuorumDescription)
+            with pytest.raises(VoterChangeError, match="CLUSTER_AUTHORIZATION_FAILED"):
+                await operator.remove_metadata_voter(ReplicaKey(3, described.voters[2].key.directory_id))
+            endpoint = made[1].advertised_listeners[0].endpoint
+            strange = await Connection.negotiated(await network["stranger"].connect(endpoint), "c", 1 << 20)
+            refused = await strange.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+            assert refused.error is ErrorCode.cluster_authorization_failed
+            told = await strange.request(METADATA, MetadataRequest((MetadataTopic(TOPIC),)))
+            assert [topic.error for topic in told.topics] == [ErrorCode.topic_authorization_failed]
+            assert len(told.brokers) == 3
+            await strange.aclose()
+            impostor = await Connection.negotiated(await network["node-1"].connect(endpoint), "c", 1 << 20)
+            key = described.voters[2].key
+            vote = VoteRequest(described.cluster_id, 2, TOPIC, 0, key, 99, described.voters[1].key.directory_id, 99, 9)
+            answer = await impostor.request(VOTE, vote)
+            assert answer.error is ErrorCode.cluster_authorization_failed
+            await impostor.aclose()
+            assert (await operator.describe_metadata_quorum()) is not None
+            assert await nodes[0].append([b"y"])
+            assert nodes[1].view.epoch < 99
+    denied = [(line["principal"], line["api"]) for line in lines if line["event"] == "request denied"]
+    assert {("User:operator", "RemoveRaftVoter"), ("User:stranger", "DescribeQuorum")} <= set(denied)
+    assert [api for principal, api in denied if principal.startswith("User:node-")] == ["Vote"]

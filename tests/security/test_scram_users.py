@@ -1,0 +1,105 @@
+"""The file of SCRAM's users: who may read it, when it is read again, and that it tells nobody who is in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kraft_trio.config.sasl_fields import SCRAM_SHA_256
+from kraft_trio.config.secret import Secret
+from kraft_trio.errors import ConfigError
+from kraft_trio.security.scram_credential import ScramCredential
+from kraft_trio.security.scram_file import add_to_scram_file, read_scram_file
+from kraft_trio.security.scram_users import ScramUsers
+
+
+def credential(name: str = "alice", password: str = "pencil", iterations: int = 4096) -> ScramCredential:
+    return ScramCredential.of_password(name, SCRAM_SHA_256, Secret(password), iterations=iterations)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "users")
+
+
+def test_what_is_written_is_read(path: str) -> None:
+    alice, bob = credential(), credential("bob = b, [x]")
+    add_to_scram_file(path, [alice])
+    add_to_scram_file(path, [bob])
+    assert read_scram_file(path) == (alice, bob)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert os.listdir(os.path.dirname(path)) == ["users"]
+    changed = credential(password="another")
+    add_to_scram_file(path, [changed])
+    assert read_scram_file(path) == (changed, bob)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o601])
+def test_a_file_that_others_can_use_is_refused(path: str, mode: int) -> None:
+    add_to_scram_file(path, [credential()])
+    os.chmod(path, mode)
+    with pytest.raises(ConfigError, match=f"mode {mode:04o} gives others access; 0600 is needed"):
+        ScramUsers(path)
+    with pytest.raises(ConfigError, match="0600 is needed"):
+        add_to_scram_file(path, [credential("bob")])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("SCRAM-SHA-256", "SCRAM-SHA-1"),
+        ("4096", "4095"),
+        ("4096", "16385"),
+        ("4096", '"4096"'),
+        ("alice", ""),
+        ("salt", "pepper"),
+        ('"iterations"', '"i": 1, "iterations"'),
+        ("{", "["),
+        ("=", ""),
+    ],
+)
+def test_a_damaged_line_is_named_and_not_shown(path: str, old: str, new: str) -> None:
+    add_to_scram_file(path, [credential()])
+    text = Path(path).read_text()
+    assert old in text
+    Path(path).write_text(text.replace(old, new))
+    with pytest.raises(ConfigError) as refusal:
+        read_scram_file(path)
+    assert str(refusal.value) == f"{path}: line 1 is no credential of SCRAM"
+
+
+def test_a_changed_file_counts_at_once(path: str) -> None:
+    add_to_scram_file(path, [credential()])
+    users = ScramUsers(path)
+    bob = credential("bob")
+    assert users.credential(SCRAM_SHA_256, "bob") != bob
+    add_to_scram_file(path, [bob])
+    assert users.credential(SCRAM_SHA_256, "bob") == bob
+
+
+def test_while_the_file_is_unusable_the_old_users_stay(path: str) -> None:
+    alice = credential()
+    add_to_scram_file(path, [alice])
+    users = ScramUsers(path)
+    for spoil in (lambda: os.chmod(path, 0o644), lambda: os.unlink(path)):
+        spoil()
+        assert users.credential(SCRAM_SHA_256, "alice") == alice
+    with pytest.raises(ConfigError, match="No such file"):
+        ScramUsers(path)
+
+
+def test_an_unknown_user_has_salt_and_iterations_too(path: str) -> None:
+    add_to_scram_file(path, [credential(iterations=8192)])
+    nobody = ScramUsers(path).credential(SCRAM_SHA_256, "nobody")
+    again = ScramUsers(path).credential(SCRAM_SHA_256, "nobody")
+    assert (nobody.salt, nobody.iterations) == (again.salt, 8192)
+    assert nobody.stored_key != again.stored_key
+    assert ScramUsers(path).credential(SCRAM_SHA_256, "nobody2").salt != nobody.salt
+    assert len(nobody.salt) == len(ScramUsers(path).credential(SCRAM_SHA_256, "alice").salt)
+
+
+def test_keys_are_not_shown() -> None:
+    alice = credential()
+    assert repr(alice) == "ScramCredential(name='alice', mechanism='SCRAM-SHA-256', iterations=4096)"
