@@ -8,6 +8,7 @@ import click
 import trio
 
 from kraft_trio.cli.controller_commands import add_controller, remove_controller
+from kraft_trio.cli.explain_command import explain
 from kraft_trio.cli.output import echo
 from kraft_trio.cli.quorum_layout import (
     no_leader_fields,
@@ -66,6 +67,7 @@ def describe(
         echo(replication_text(answer, human_readable=human_readable))
 
 
+metadata_quorum.add_command(explain)
 metadata_quorum.add_command(add_controller)
 metadata_quorum.add_command(remove_controller)
 metadata_quorum.add_command(replace)

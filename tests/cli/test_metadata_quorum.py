@@ -31,7 +31,7 @@ QUORUM = QuorumDescription(
 VOTER_1 = {
     "id": 1,
     "directoryId": "AQAAAAAAAAAAAAAAAAAAAA",
-    "endpoints": [{"name": "CONTROLLER", "securityProtocol": "PLAINTEXT", "host": "a", "port": 9093}],
+    "endpoints": ["CONTROLLER://a:9093"],
 }
 
 
@@ -67,7 +67,10 @@ def test_only_the_voter_of_an_id_has_its_endpoints() -> None:
     removed = ReplicaState(ReplicaKey(3, UUID(int=3 << 120)))
     quorum = attrs.evolve(QUORUM, observers=(other_disk,), committed_voters=(*QUORUM.voters, other_disk, removed))
     fields = status_fields(quorum)
-    assert [voter["endpoints"][0]["host"] for voter in fields["currentVoters"]] == ["a", "b"]
+    assert [voter["endpoints"] for voter in fields["currentVoters"]] == [
+        ["CONTROLLER://a:9093"],
+        ["CONTROLLER://b:9094"],
+    ]
     assert fields["currentObservers"] == [{"id": 1, "directoryId": "CQAAAAAAAAAAAAAAAAAAAA"}]
     assert ["endpoints" in voter for voter in fields["committedVoters"]] == [True, True, False, False]
 

@@ -1,0 +1,76 @@
+"""`kraft metadata-quorum explain`: what each node claims, what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import trio
+
+from kraft_trio.cli.output import echo, echo_line, field
+from kraft_trio.cli.quorum_layout import table
+from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.client.claims import ask_all
+from kraft_trio.client.explanation import explanation_fields
+from kraft_trio.errors import NetworkError
+from kraft_trio.protocol.quorum_findings import Claim, Severity, Situation, contradictions, findings
+from kraft_trio.security.client_network import client_network
+
+_COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@click.pass_context
+def explain(context: click.Context, as_json: bool) -> None:
+    """Ask every node for its own view, and say what is wrong and what to do.
+
+    Nodes of Apache Kafka are asked, too; they tell less.  A ! marks what contradicts the highest epoch.  Exits with 1
+    if something is critical, such as a quorum without a leader.
+    """
+    options: QuorumOptions = context.obj
+    endpoints = options.endpoints(context)
+    network = client_network(options.command_config)
+    timeout_ms = min(options.timeout_ms, ANSWER_MS)
+
+    async def look() -> Situation:
+        return await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=FETCH_TIMEOUT_MS)
+
+    situation = trio.run(look)
+    found = findings(situation)
+    if as_json:
+        echo(json.dumps(explanation_fields(situation)))
+    else:
+        echo(claims_text(situation))
+        for finding in found:
+            echo_line(f"{finding.severity.value}: {field(finding.text)}")
+            if finding.command is not None:
+                echo_line(f"    {field(finding.command)}")
+    critical = [finding.code for finding in found if finding.severity is Severity.CRITICAL]
+    if critical:
+        raise NetworkError(f"critical: {', '.join(critical)}")
+
+
+def claims_text(situation: Situation) -> str:
+    """The nodes side by side, followed by those that did not answer."""
+    rows = [_COLUMNS, *(_row(situation, claim) for claim in situation.answers)]
+    silent = [claim for claim in situation.claims if claim.problem is not None]
+    told = [field(f"{_text(claim.node_id)} {claim.endpoint}: {claim.problem}") for claim in silent]
+    return "\n".join([*([table(rows)] if len(rows) > 1 else []), *told])
+
+
+def _row(situation: Situation, claim: Claim) -> tuple[str, ...]:
+    wrong = contradictions(situation, claim)
+    voters = None if claim.voter_ids is None else ",".join(map(str, claim.voter_ids))
+    marked = (("epoch", claim.epoch), ("leader", claim.leader_id), ("voters", voters))
+    return (
+        _text(claim.node_id),
+        claim.endpoint,
+        *(_text(value) + ("!" if name in wrong else "") for name, value in marked),
+        _text(claim.log_end),
+        _text(claim.high_watermark),
+    )
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,151 @@
+"""Asks every node of a quorum for its own view.  A node that hangs costs its time limit, and delays no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from kraft_trio.client.connecting import ask, drop, open_connection
+from kraft_trio.client.node_answer import answer_of, topic_name_in
+from kraft_trio.client.quorum_description import QuorumDescription, health_of
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.protocol.quorum_findings import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA, REPLICA_SNAPSHOTS
+from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
+from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.descriptor import Api
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import Network
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+CLIENT_ID: Final = "kraft-explain"
+MAX_NODES: Final = 64
+"""Nodes that are asked; what they name beyond that is ignored."""
+
+
+@attrs.frozen
+class _Told:
+    claim: Claim
+    description: QuorumDescription | None = None
+    brokers: tuple[tuple[int, Endpoint], ...] = ()
+
+
+async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: int, fetch_timeout_ms: int) -> Situation:
+    """Ask the named nodes, then the others that they name, each within `timeout_ms`."""
+    told = await _ask_each(network, named, timeout_ms)
+    known = {broker_id: endpoint for one in told.values() for broker_id, endpoint in one.brokers}
+    for one in told.values():
+        for node_id, listeners in () if one.description is None else one.description.endpoints.items():
+            for _, endpoint in listeners:
+                known.setdefault(node_id, endpoint)
+    asked = {one.claim.node_id for one in told.values()} - {None}
+    others = [endpoint for node_id, endpoint in known.items() if node_id not in asked and endpoint not in told]
+    told |= await _ask_each(network, others[: max(0, MAX_NODES - len(told))], timeout_ms)
+    id_at = {endpoint: node_id for node_id, endpoint in known.items()}
+    claims: dict[object, Claim] = {}
+    for endpoint, one in told.items():
+        claim = one.claim if one.claim.node_id is not None else attrs.evolve(one.claim, node_id=id_at.get(endpoint))
+        key = claim.endpoint if claim.node_id is None else claim.node_id
+        if key not in claims or claims[key].problem is not None:
+            claims[key] = claim
+    descriptions = [one.description for one in told.values() if one.description is not None]
+    newest = max(descriptions, key=lambda description: description.leader_epoch, default=None)
+    report = None if newest is None else report_of(newest, fetch_timeout_ms)
+    return Situation(tuple(sorted(claims.values(), key=_place)), report)
+
+
+def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
+    return LeaderReport(
+        leader_id=quorum.leader_id,
+        epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        voters=tuple(VoterReport(state.key.id, health_of(quorum, state, fetch_timeout_ms)) for state in quorum.voters),
+        committed_voter_ids=tuple(state.key.id for state in quorum.committed_voters),
+        target_voter_ids=tuple(state.key.id for state in quorum.target_voters),
+        reassignment_status=quorum.reassignment_status,
+    )
+
+
+def _place(claim: Claim) -> tuple[bool, int, str]:
+    return claim.node_id is None, claim.node_id or 0, claim.endpoint
+
+
+async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms: int) -> dict[Endpoint, _Told]:
+    told: dict[Endpoint, _Told] = {}
+
+    async def ask_one(endpoint: Endpoint) -> None:
+        found = _Told(Claim(str(endpoint), f"no answer within {timeout_ms} ms"))
+        with trio.move_on_after(timeout_ms / 1000):
+            try:
+                found = await _ask_node(network, endpoint, timeout_ms)
+            except (NetworkError, UnsupportedVersionError) as error:
+                found = _Told(Claim(str(endpoint), str(error).removeprefix(f"{endpoint}: ")))
+        told[endpoint] = found
+
+    async with trio.open_nursery() as nursery:
+        for endpoint in dict.fromkeys(endpoints):
+            nursery.start_soon(ask_one, endpoint)
+    return {endpoint: told[endpoint] for endpoint in dict.fromkeys(endpoints)}
+
+
+async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _Told:
+    """The node's own words come first: to tell of the quorum, it may have to ask a leader that does not answer."""
+    connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
+    try:
+        metadata = await _if_served(connection, METADATA, MetadataRequest(topics=None), timeout_ms)
+        if metadata is None:
+            cluster = await _if_served(connection, DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS), timeout_ms)
+            if cluster is not None and not cluster.error:
+                metadata = MetadataResponse(cluster.brokers, cluster.cluster_id, cluster.controller_id)
+        replica = await _if_served(connection, REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(), timeout_ms)
+        described = None
+        with trio.move_on_after(timeout_ms / 2000):
+            try:
+                described = await ask(
+                    connection, DESCRIBE_QUORUM, DescribeQuorumRequest(topic_name_in(metadata)), timeout_ms
+                )
+            except NetworkError:
+                pass
+    finally:
+        await drop(connection)
+    answer = None if described is None else answer_of(endpoint, metadata, described)
+    description = None if answer is None else answer.description
+    epoch, leader_id, voter_ids = None, None, None
+    for topic in () if metadata is None else metadata.topics[:1]:
+        for partition in topic.partitions[:1]:
+            epoch, voter_ids = partition.leader_epoch, tuple(partition.replicas)
+            leader_id = partition.leader_id if partition.leader_id >= 0 else None
+    if epoch is None and answer is not None:  # a controller of Kafka
+        epoch, leader_id = answer.view.leader_epoch, answer.view.leader_id
+        voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
+    is_told = replica is not None and replica.error == ErrorCode.none
+    claim = Claim(
+        endpoint=str(endpoint),
+        node_id=replica.node.id if replica is not None and is_told else None,
+        cluster_id=None if metadata is None else metadata.cluster_id,
+        epoch=epoch,
+        leader_id=leader_id,
+        voter_ids=voter_ids,
+        log_end=replica.log_end if replica is not None and is_told else None,
+        high_watermark=replica.high_watermark if replica is not None and is_told else None,
+    )
+    brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
+    return _Told(claim, description, brokers)
+
+
+async def _if_served(
+    connection: Connection, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+) -> ResponseT | None:
+    try:
+        return await ask(connection, api, request, timeout_ms)
+    except UnsupportedVersionError:
+        return None

@@ -1,0 +1,64 @@
+"""Every node of a quorum is asked for its own view, whatever the others do."""
+
+from __future__ import annotations
+
+import trio
+
+from kraft_trio.client.claims import ask_all
+from kraft_trio.protocol.quorum_findings import Situation, contradictions, findings
+from kraft_trio.simulation import Cluster
+from tests.support.on_cluster import on_cluster
+
+TIMEOUT_MS = 1000
+
+
+async def asked(cluster: Cluster, *node_ids: int) -> Situation:
+    network = cluster.network.seen_from("10.9.9.9")
+    nodes = [cluster.endpoint_of(node_id) for node_id in node_ids]
+    return await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
+
+
+def codes(situation: Situation) -> list[str]:
+    return [finding.code for finding in findings(situation)]
+
+
+@on_cluster()
+async def test_one_node_leads_to_all_others(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await leader.append([b"x"])
+    await cluster.wait_until_alike()
+    await trio.sleep(1)
+    situation = await asked(cluster, 2)
+    assert [claim.node_id for claim in situation.claims] == [1, 2, 3]
+    for claim in situation.claims:
+        assert (claim.problem, claim.epoch, claim.leader_id) == (None, leader.view.epoch, leader.key.id)
+        assert claim.voter_ids == (1, 2, 3)
+        assert claim.log_end == leader.log.end
+        assert not contradictions(situation, claim)
+    assert codes(situation) == ["survival"]
+
+
+@on_cluster()
+async def test_a_node_that_hangs_delays_no_other(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    await trio.sleep(1)
+    cluster.machines[3].pause()
+    began_s = trio.current_time()
+    situation = await asked(cluster, 1, 2, 3)
+    assert trio.current_time() - began_s < 2 * TIMEOUT_MS / 1000
+    assert [claim.problem is None for claim in situation.claims] == [True, True, False]
+    assert situation.claims[2].node_id == 3
+
+
+@on_cluster()
+async def test_without_a_leader_the_silent_voters_are_named(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    dead, living = [node_id for node_id in (1, 2, 3) if node_id != leader.key.id], leader.key.id
+    for node_id in dead:
+        cluster.machines[node_id].kill()
+    await cluster.wait_until(lambda: cluster.nodes[living].view.leader_id is None)
+    situation = await asked(cluster, living)
+    [finding] = findings(situation)
+    assert finding.code == "no-majority"
+    assert f"Silent: {dead[0]} (" in finding.text
+    assert f", {dead[1]} (" in finding.text

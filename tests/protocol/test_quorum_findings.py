@@ -1,0 +1,215 @@
+"""What is concluded from the claims of a quorum's nodes: one situation a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from kraft_trio.protocol.quorum_findings import (
+    Claim,
+    LeaderReport,
+    Severity,
+    Situation,
+    VoterReport,
+    contradictions,
+    findings,
+)
+from kraft_trio.protocol.replica_health import Health, ReplicaHealth
+from kraft_trio.protocol.types import OffsetAndEpoch
+
+UP = ReplicaHealth(Health.UP)
+OFFLINE = ReplicaHealth(Health.OFFLINE, "last fetched 9 s ago")
+LAGGING = ReplicaHealth(Health.LAGGING, "caught up 9 s ago")
+
+
+def says(node_id: int, epoch: int = 5, leader: int | None = 1, end: tuple[int, int] = (10, 5), **more: Any) -> Claim:
+    fields = {"voter_ids": (1, 2, 3), "cluster_id": "c", "log_end": OffsetAndEpoch(*end), **more}
+    return Claim(f"host{node_id}:9093", node_id=node_id, epoch=epoch, leader_id=leader, **fields)
+
+
+def silent(node_id: int) -> Claim:
+    return Claim(f"host{node_id}:9093", "connection refused", node_id=node_id)
+
+
+def kafka(node_id: int, leader: int | None) -> Claim:
+    """A controller of Kafka that does not lead tells no more."""
+    return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
+
+
+def led(*health: ReplicaHealth, **more: Any) -> LeaderReport:
+    voters = tuple(VoterReport(node_id, one) for node_id, one in enumerate(health, start=1))
+    return LeaderReport(leader_id=1, epoch=5, high_watermark=10, voters=voters, **more)
+
+
+ALL = (says(1), says(2), says(3))
+
+SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
+    "a healthy quorum": (
+        Situation(ALL, led(UP, UP, UP)),
+        [("ok", "survival", "survives 1 more failure now: 3 of 3 voters are up, and 2 are needed")],
+    ),
+    "five voters": (
+        Situation((says(1, voter_ids=(1, 2, 3, 4, 5)),), led(UP, UP, UP, UP, UP)),
+        [("ok", "survival", "survives 2 more failures")],
+    ),
+    "one voter": (
+        Situation((says(1, voter_ids=(1,)),), led(UP)),
+        [("note", "survival", "survives no more failure now: 1 of 1 voters are up")],
+    ),
+    "a voter is down": (
+        Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE)),
+        [
+            ("warning", "survival", "survives no more failure now: 2 of 3"),
+            ("warning", "voter-behind", "Voter 3 is offline: last fetched 9 s ago. Start it; if its disk is lost"),
+        ],
+    ),
+    "a voter lags": (
+        Situation(ALL, led(UP, UP, LAGGING)),
+        [("warning", "survival", "no more failure"), ("warning", "voter-behind", "Voter 3 is lagging")],
+    ),
+    "a leader that has lost its majority": (
+        Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)),
+        [
+            ("critical", "survival", "Nothing can be committed: 1 of 3 voters are up, and 2 are needed"),
+            ("warning", "voter-behind", "Voter 2"),
+            ("warning", "voter-behind", "Voter 3"),
+        ],
+    ),
+    "a voter that only the leader reaches": (
+        Situation((says(1), says(2), silent(3)), led(UP, UP, UP)),
+        [
+            ("note", "not-reached", "Node 3 does not answer here (connection refused), but the leader hears it"),
+            ("ok", "survival", "1 more failure"),
+        ],
+    ),
+    "nothing is committed yet": (
+        Situation(ALL, attrs.evolve(led(UP, UP, UP), high_watermark=-1)),
+        [("warning", "no-commit", "committed in epoch 5"), ("ok", "survival", "")],
+    ),
+    "a voter change is pending": (
+        Situation(
+            tuple(attrs.evolve(claim, voter_ids=(1, 2, 3, 4)) for claim in ALL),
+            led(UP, UP, OFFLINE, OFFLINE, committed_voter_ids=(1, 2, 3)),
+        ),
+        [
+            ("critical", "survival", "2 of 4 voters are up, and 3 are needed"),
+            ("warning", "voter-behind", "Voter 3"),
+            ("warning", "voter-behind", "Voter 4"),
+            ("warning", "pending-change", "not committed: 1, 2, 3, 4 after 1, 2, 3"),
+            ("warning", "survival-before", "If the change is undone: The quorum survives no more failure now: 2 of 3"),
+        ],
+    ),
+    "a reassignment": (
+        Situation(ALL, led(UP, UP, UP, target_voter_ids=(1, 2, 4), reassignment_status="adding 4")),
+        [("note", "reassignment", "reassigned to 1, 2, 4: adding 4"), ("ok", "survival", "")],
+    ),
+    "a node in another epoch": (
+        Situation((says(1), says(2), says(3, epoch=4, leader=2)), led(UP, UP, OFFLINE)),
+        [
+            (
+                "warning",
+                "other-epoch",
+                "names node 2 as leader; the newest epoch is 5 (node 1, node 2)",
+            ),
+            ("warning", "survival", ""),
+            ("warning", "voter-behind", "Voter 3"),
+        ],
+    ),
+    "two leaders of one epoch": (
+        Situation((says(1), says(2, leader=2), says(3)), led(UP, UP, UP)),
+        [("critical", "two-leaders", "Nodes 1, 2 are both named as leader of epoch 5"), ("ok", "survival", "")],
+    ),
+    "nodes of two clusters": (
+        Situation((says(1), says(2, cluster_id="d"), says(3)), led(UP, UP, UP)),
+        [("critical", "clusters", "node 1 to c, node 2 to d"), ("ok", "survival", "")],
+    ),
+    "nobody answers": (
+        Situation((silent(1), silent(2))),
+        [("critical", "no-answer", "host1:9093: connection refused; host2:9093: connection refused")],
+    ),
+    "too few voters answer": (
+        Situation((says(1, leader=None), silent(2))),
+        [
+            (
+                "critical",
+                "no-majority",
+                "2 of the voters 1, 2, 3 are needed, and 1 can be reached. Silent: 2 (connection refused), "
+                "3 (nobody tells its address). Start 1 of them.",
+            )
+        ],
+    ),
+    "an observer does not make a majority": (
+        Situation((says(1, leader=None), says(9, leader=None), silent(2), silent(3))),
+        [("critical", "no-majority", "and 1 can be reached")],
+    ),
+    "a log that is behind": (
+        Situation((says(1, leader=None, end=(9, 5)), says(2, leader=None), says(3, leader=None, end=(50, 4)))),
+        [
+            ("critical", "no-leader", "These can win: node 1, node 2. An election is under way"),
+            ("note", "refused", "Node 1 ends at 9@5: nodes with longer logs refuse it, node 2 at 10@5"),
+            ("note", "refused", "Node 3 ends at 50@4: nodes with longer logs refuse it, node 1 at 9@5, node 2"),
+        ],
+    ),
+    "the leader has just ended": (
+        Situation((silent(1), says(2), says(3))),
+        [
+            ("critical", "no-leader", "These can win: node 2, node 3."),
+            ("warning", "leader-not-reached", "Voters 2, 3 follow node 1 in epoch 5, which does not answer here"),
+        ],
+    ),
+    "a leader that has resigned": (
+        Situation((says(1, leader=None), says(2), says(3))),
+        [
+            ("critical", "no-leader", ""),
+            ("note", "still-following", "Voters 2, 3 follow node 1, which does not answer as leader"),
+        ],
+    ),
+    "a node that campaigns alone": (
+        Situation((silent(1), says(2, epoch=9, leader=None), says(3, leader=None))),
+        [
+            ("critical", "no-leader", ""),
+            ("warning", "other-epoch", "Node 3 is in epoch 5 and knows no leader; the newest epoch is 9 (node 2)"),
+        ],
+    ),
+    "controllers of Kafka without a leader": (
+        Situation((kafka(1, None), kafka(2, None))),
+        [("critical", "no-leader", "No leader answers, and no node tells who the voters are")],
+    ),
+    "a controller of Kafka whose leader is gone": (
+        Situation((silent(1), kafka(2, 1))),
+        [("critical", "no-leader", "No leader answers (node 2 names node 1), and no node tells who the voters are")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), SITUATIONS.values(), ids=SITUATIONS)
+def test_what_is_concluded(situation: Situation, expected: list[tuple[str, str, str]]) -> None:
+    found = findings(situation)
+    assert [(finding.severity.value, finding.code) for finding in found] == [row[:2] for row in expected]
+    for finding, (_, _, text) in zip(found, expected, strict=True):
+        assert text in finding.text
+
+
+def test_what_can_be_done_comes_as_a_command() -> None:
+    [no_majority] = findings(Situation((says(1, leader=None), silent(2))))
+    assert no_majority.command == "kraft server start -c FILE"
+    no_leader = findings(Situation((says(1, leader=None), says(2, leader=None))))[0]
+    assert no_leader.command == "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 explain"
+
+
+def test_contradictions_are_marked() -> None:
+    stale = says(3, epoch=4, leader=2, voter_ids=(1, 2))
+    situation = Situation((says(1), says(2), stale, silent(4)), led(UP, UP, OFFLINE))
+    assert contradictions(situation, stale) == {"epoch", "leader", "voters"}
+    assert contradictions(situation, kafka(2, 3)) == {"leader"}
+    assert not contradictions(Situation((silent(1), kafka(2, 1))), kafka(2, 1))
+    assert contradictions(situation, says(2)) == contradictions(situation, silent(4)) == frozenset()
+
+
+def test_a_silent_node_never_hides_a_finding() -> None:
+    for situation, _ in SITUATIONS.values():
+        more = attrs.evolve(situation, claims=(*situation.claims, silent(77)))
+        severe = [finding.code for finding in findings(situation) if finding.severity is Severity.CRITICAL]
+        assert [finding.code for finding in findings(more) if finding.severity is Severity.CRITICAL] == severe
