@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+Listener = Callable[[str, Mapping[str, Any]], object]
+"""Called with each line and its fields, at whatever level.  It must neither block nor fail."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _node_id: ContextVar[int | None] = ContextVar("node_id", default=None)
 
 
@@ -23,6 +27,16 @@ def naming_node(node_id: int) -> Iterator[None]:
         yield
     finally:
         _node_id.reset(token)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """While it is open, `listener` hears the lines of this task and of those started meanwhile."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 class Logger:
@@ -55,6 +69,8 @@ class Logger:
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if (node_id := _node_id.get()) is not None:
             fields.setdefault("node_id", node_id)
+        if (listener := _listener.get()) is not None:
+            listener(event, fields)
         # An application that configures structlog has imported it.  Others need not pay for that, nor for rich.
         structlog = sys.modules.get("structlog")
         if getattr(structlog, "is_configured", bool)():

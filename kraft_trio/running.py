@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import trio
 
@@ -19,8 +20,8 @@ from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
 from kraft_trio.config import NodeConfig, check_is_config
 from kraft_trio.environment import Environment
-from kraft_trio.errors import StorageFailure
-from kraft_trio.logs import get_logger, naming_node
+from kraft_trio.errors import ConfigError, StorageFailure
+from kraft_trio.logs import get_logger, heard_by, naming_node
 from kraft_trio.node import Node
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import ReplicaKey
@@ -34,6 +35,9 @@ from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from kraft_trio.surfacing import surfacing
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
+
+if TYPE_CHECKING:
+    from kraft_trio.status.server import StatusServer
 
 log = get_logger(__name__)
 
@@ -211,18 +215,25 @@ async def _running(
         if election_state is not None:
             check_quorum_state(quorum_state_path, election_state, key, log_.end)
         tree = make_tree(config, environment, directory, reserve, log_)
+        status = _status_server(tree) if config.http_listener else None
         node = make_node(tree)
         if tracing is not None:
             tracing.attach(node.key, node.log, node.election.view)
         environment.watch(node)
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(tree.run)
+                with nullcontext() if status is None else heard_by(status.feed.heard):
+                    await nursery.start(tree.run)
+                if status is not None:
+                    nursery.start_soon(status.run)
                 yield node
                 await node.election.shut_down()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise surfacing(group, tree.faults) from None
+        finally:
+            if status is not None:
+                status.close()
     except StorageFailure:
         # That is what the node ends with, whatever closing the log meets on the same disk.
         with trio.CancelScope(shield=True), suppress(StorageFailure):
@@ -231,6 +242,15 @@ async def _running(
     finally:
         with trio.CancelScope(shield=True):
             await log_.close()
+
+
+def _status_server(tree: NodeTree[Any]) -> StatusServer:
+    """Raises ConfigError if the address cannot be bound, or if a package is missing."""
+    if importlib.util.find_spec("httptools") is None:
+        raise ConfigError("kraft.http.listener: httptools not installed (pip install 'kraft-trio[kv]')")
+    from kraft_trio.status.server import StatusServer
+
+    return StatusServer(tree)
 
 
 def _check_types(config: object, serde: object) -> None:

@@ -102,13 +102,13 @@ class NodeMetrics:
             self._registry = registry_of(self._families)
         return self._registry
 
-    def exposition(self) -> bytes:
-        """The whole registry in Prometheus text format."""
+    def exposition(self, *, open_metrics: bool = False) -> bytes:
+        """The whole registry in Prometheus text format, or in OpenMetrics text format."""
         if self._registry is None:
-            return as_text(self._families())
-        from kraft_trio.metrics.registry import generate_latest
+            return as_text(self._families(), open_metrics=open_metrics)
+        from kraft_trio.metrics.registry import generate_latest, generate_open_metrics
 
-        return generate_latest(self._registry)
+        return generate_open_metrics(self._registry) if open_metrics else generate_latest(self._registry)
 
     def _families(self) -> Iterable[Family]:
         return families(self._key.id, self._metrics, self.values(), self._wall_clock_ms())

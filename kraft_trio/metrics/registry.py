@@ -6,11 +6,17 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from kraft_trio.metrics.text_format import Family
 
-__all__ = ["generate_latest", "registry_of"]
+__all__ = ["generate_latest", "generate_open_metrics", "registry_of"]
+
+
+def generate_open_metrics(registry: CollectorRegistry) -> bytes:
+    text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text
 
 
 def registry_of(collect: Callable[[], Iterable[Family]]) -> CollectorRegistry:

@@ -44,11 +44,15 @@ def families(
     yield Family(COLLECTED_AT, "When these values were collected.", node, now_ms / 1000)
 
 
-def as_text(families: Iterable[Family]) -> bytes:
+def as_text(families: Iterable[Family], *, open_metrics: bool = False) -> bytes:
+    """For gauges, OpenMetrics differs in its escapes and its last line alone."""
     lines: list[str] = []
+    escapes = _ESCAPES if open_metrics else _MEANING_ESCAPES
     for family in families:
-        lines.append(f"# HELP {family.name} {family.meaning.translate(_MEANING_ESCAPES)}\n# TYPE {family.name} gauge\n")
+        lines.append(f"# HELP {family.name} {family.meaning.translate(escapes)}\n# TYPE {family.name} gauge\n")
         if family.value is not None:
             labels = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in sorted(family.labels.items()))
             lines.append(f"{family.name}{{{labels}}} {float(family.value)!r}\n")
+    if open_metrics:
+        lines.append("# EOF\n")
     return "".join(lines).encode()

@@ -1,0 +1,127 @@
+"""Which path is answered with what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import trio
+
+from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Exchange
+from kraft_trio.node_tree import NodeTree
+from kraft_trio.status.events import EventFeed
+from kraft_trio.status.explained import Explained
+from kraft_trio.status.health import Check, DiskProbe, as_text, liveness, readiness
+from kraft_trio.status.own_view import own_view
+
+REQUESTS_PER_S: Final = 50
+"""Of all clients.  Further requests wait for their turn, so that a flood of them leaves the event loop to the node."""
+MAX_READERS: Final = 8
+"""Of the events.  They must not take all the connections."""
+MAX_BODY_BYTES: Final = 1024
+HEARTBEAT_S: Final = 15.0
+"""A stream without events sends an empty comment so often, which finds out clients that are gone."""
+
+HTML: Final = b"text/html; charset=utf-8"
+TEXT: Final = b"text/plain; charset=utf-8"
+PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
+EVENTS: Final = b"text/event-stream"
+
+
+class StatusApplication:
+    """Answers the requests of one node's HTTP listener.  All of them only read."""
+
+    def __init__(self, tree: NodeTree[Any], feed: EventFeed) -> None:
+        self._tree = tree
+        self._feed = feed
+        self._probe = DiskProbe(tree.log.directory, tree.environment.disk.free_bytes)
+        self._explained = Explained(tree)
+        self._html = files("kraft_trio.status").joinpath("page.html").read_bytes()
+        self._next_turn_s = 0.0
+        self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
+            "/": self._page,
+            "/metrics": self._metrics,
+            "/livez": self._livez,
+            "/readyz": self._readyz,
+            "/v1/quorum": self._quorum,
+            "/v1/events": self._events,
+        }
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Raises Disconnected."""
+        try:
+            await exchange.body(MAX_BODY_BYTES)
+        except BodyTooLarge:
+            await exchange.respond(413, error("a request has no body here"))
+            return
+        endpoint = self._endpoints.get(exchange.path)
+        if endpoint is None:
+            await exchange.respond(404, error("not found"))
+        elif exchange.method not in ("GET", "HEAD"):
+            await exchange.respond(405, error("only GET and HEAD are served"))
+        else:
+            await self._wait_for_turn()
+            await endpoint(exchange)
+
+    async def _wait_for_turn(self) -> None:
+        turn_s = max(self._next_turn_s, trio.current_time())
+        self._next_turn_s = turn_s + 1 / REQUESTS_PER_S
+        await trio.sleep_until(turn_s)
+
+    async def _page(self, exchange: Exchange) -> None:
+        await exchange.respond(200, self._html, HTML)
+
+    async def _metrics(self, exchange: Exchange) -> None:
+        open_metrics = b"application/openmetrics-text" in (exchange.header(b"accept") or b"")
+        content = self._tree.metrics.exposition(open_metrics=open_metrics)
+        await exchange.respond(200, content, OPEN_METRICS if open_metrics else PROMETHEUS)
+
+    async def _livez(self, exchange: Exchange) -> None:
+        await _tell(exchange, liveness(self._tree))
+
+    async def _readyz(self, exchange: Exchange) -> None:
+        await _tell(exchange, readiness(self._tree, await self._probe.checks()))
+
+    async def _quorum(self, exchange: Exchange) -> None:
+        await exchange.respond(
+            200, json.dumps({"node": own_view(self._tree), **await self._explained.fields()}).encode()
+        )
+
+    async def _events(self, exchange: Exchange) -> None:
+        if exchange.method == "HEAD":
+            await exchange.respond(200, b"", EVENTS)
+            return
+        if self._feed.readers >= MAX_READERS:
+            await exchange.respond(503, error(f"{MAX_READERS} clients read the events already"))
+            return
+        with self._feed.reading() as events:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_at_disconnect, exchange, nursery.cancel_scope)
+                await exchange.stream(b": \n\n", EVENTS)
+                try:
+                    while True:
+                        event = b": \n\n"
+                        with trio.move_on_after(HEARTBEAT_S):
+                            event = await events.receive()
+                        await exchange.stream(event, EVENTS)
+                except Disconnected:
+                    nursery.cancel_scope.cancel()
+
+
+async def _cancel_at_disconnect(exchange: Exchange, scope: trio.CancelScope) -> None:
+    await exchange.wait_for_disconnect()
+    scope.cancel()
+
+
+async def _tell(exchange: Exchange, checks: tuple[Check, ...]) -> None:
+    verbose = "verbose" in parse_qs(exchange.query, keep_blank_values=True)
+    status, content = as_text(exchange.path.strip("/"), checks, verbose=verbose)
+    await exchange.respond(status, content, TEXT)
+
+
+def error(reason: str) -> bytes:
+    return json.dumps({"error": reason}).encode()

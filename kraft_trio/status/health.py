@@ -1,0 +1,93 @@
+"""The checks of `/livez` and `/readyz`, and their text, which is etcd's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Final
+
+import attrs
+import trio
+
+from kraft_trio.node_tree import NodeTree
+
+PROBE_TIMEOUT_S: Final = 1.0
+"""Time in which the disk must answer."""
+FRESH_S: Final = 1.0
+"""The disk is not asked more often than that."""
+MIN_FREE_BYTES: Final = 64 * 1024 * 1024
+
+
+@attrs.frozen
+class Check:
+    """One check by name.  It has passed if there is no problem."""
+
+    name: str
+    problem: str | None = None
+
+
+class DiskProbe:
+    """Looks at the node's directory in a thread.  If the disk hangs, one thread at most waits for it."""
+
+    def __init__(self, directory: str, free_bytes: Callable[[str], int | None]) -> None:
+        self._directory = directory
+        self._free_bytes = free_bytes
+        self._thread = trio.CapacityLimiter(1)
+        self._looked_at_s = -inf
+        self._newest: tuple[Check, ...] = ()
+
+    async def checks(self) -> tuple[Check, ...]:
+        if trio.current_time() - self._looked_at_s < FRESH_S:
+            return self._newest
+        found = _hanging()
+        with trio.move_on_after(PROBE_TIMEOUT_S):
+            found = await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._thread)
+        self._looked_at_s, self._newest = trio.current_time(), found
+        return found
+
+    def _look(self) -> tuple[Check, ...]:
+        try:
+            may_write = os.access(self._directory, os.W_OK | os.X_OK)
+            free = self._free_bytes(self._directory)
+        except OSError as error:
+            return Check("log-directory-writable", error.strerror), Check("disk-space", error.strerror)
+        refused = None if may_write else f"{self._directory} cannot be written"
+        short = None
+        if free is not None and free < MIN_FREE_BYTES:
+            short = f"{free} bytes left, at least {MIN_FREE_BYTES} expected"
+        return Check("log-directory-writable", refused), Check("disk-space", short)
+
+
+def _hanging() -> tuple[Check, ...]:
+    problem = f"the disk did not answer within {PROBE_TIMEOUT_S:g} s"
+    return Check("log-directory-writable", problem), Check("disk-space", problem)
+
+
+def liveness(tree: NodeTree[Any]) -> tuple[Check, ...]:
+    """Whether the process works.  A check that fails here is a reason to restart it."""
+    failure = tree.disk_failure or tree.log.poisoned
+    problem = "the node has stopped" if tree.is_closed else None if failure is None else str(failure)
+    return (Check("not-failed", problem),)
+
+
+def readiness(tree: NodeTree[Any], disk: Sequence[Check]) -> tuple[Check, ...]:
+    """Whether the node can serve.  `disk` is what DiskProbe has found."""
+    view = tree.election.view.value
+    leaderless = f"no leader is known in epoch {view.epoch}" if view.leader_id is None else None
+    unknown = "not known since the start" if tree.log.high_watermark is None else None
+    return (*liveness(tree), Check("leader-known", leaderless), Check("high-watermark-known", unknown), *disk)
+
+
+def as_text(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, bytes]:
+    """The status and the body.  Each check is listed with `verbose`, and whenever one has failed."""
+    failed = any(check.problem is not None for check in checks)
+    lines = [
+        f"[+]{check.name} ok" if check.problem is None else f"[-]{check.name} failed: {check.problem}"
+        for check in checks
+    ]
+    if not failed and not verbose:
+        lines = ["ok"]
+    else:
+        lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
+    return 503 if failed else 200, ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,58 @@
+"""A node's own view of the quorum, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from kraft_trio.node_tree import NodeTree
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.protocol.voter_set import Voter
+
+
+def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
+    """Offsets are exclusive ends, except the log's start.  A leader adds each voter's lag and last contact."""
+    view, log = tree.election.view.value, tree.log
+    role = type(view.role).__name__.lower()
+    is_voter = log.voters.voters.is_voter(tree.key)
+    high_watermark = log.high_watermark
+    uncommitted = high_watermark is not None and bool(log.voters.uncommitted(high_watermark))
+    return {
+        "clusterId": tree.cluster_id,
+        "nodeId": tree.key.id,
+        "directoryId": directory_id_to_text(tree.key.directory_id),
+        "role": "observer" if role == "follower" and not is_voter else role,
+        "isVoter": is_voter,
+        "epoch": view.epoch,
+        "leaderId": view.leader_id,
+        "highWatermark": high_watermark,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.end.offset,
+        "logEndEpoch": log.end.epoch,
+        "kraftVersion": view.kraft_version,
+        "uncommittedVoterChange": uncommitted,
+        "voters": [_voter(tree, voter) for voter in log.voters.voters],
+    }
+
+
+def _voter(tree: NodeTree[Any], voter: Voter) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": voter.id,
+        "directoryId": directory_id_to_text(voter.key.directory_id),
+        "endpoints": [f"{name}://{endpoint}" for name, endpoint in voter.endpoints],
+    }
+    progress = tree.election.progress
+    if progress is None:
+        return told
+    if voter.id == tree.key.id:
+        return {**told, "logEndOffset": tree.log.synced_end_offset, "lag": 0, "lastContactMs": 0}
+    known = progress.of_voter(voter)
+    if known is None:
+        return {**told, "logEndOffset": None, "lag": None, "lastContactMs": None}
+    return {
+        **told,
+        "logEndOffset": known.end_offset,
+        "lag": max(0, tree.log.synced_end_offset - known.end_offset),
+        "lastContactMs": round((trio.current_time() - known.last_fetch_s) * 1000),
+    }

@@ -1,0 +1,58 @@
+"""What a flood of requests or a disk that hangs can take from a node: nothing but their own time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import trio
+
+from kraft_trio.simulation import Cluster
+from kraft_trio.status import health
+from kraft_trio.status.app import REQUESTS_PER_S, StatusApplication
+from kraft_trio.status.events import EventFeed
+from kraft_trio.status.health import DiskProbe
+from tests.kv.gateways import FakeExchange
+from tests.support.on_cluster import on_cluster
+
+
+@on_cluster()
+async def test_a_flood_of_requests_waits_for_its_turn(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    application = StatusApplication(cluster.nodes[1].tree, EventFeed(lambda: 0))
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(3 * REQUESTS_PER_S + 1):
+            nursery.start_soon(application, FakeExchange("GET", "/livez", {}, []))
+    assert trio.current_time() - began_s > 2.9
+
+
+async def test_a_disk_that_hangs_holds_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, released = threading.Event(), threading.Event()
+    looks: list[str] = []
+
+    def hang(directory: str) -> int:
+        looks.append(directory)
+        began.set()
+        released.wait()
+        return 0
+
+    monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(health, "FRESH_S", 0)
+    probe = DiskProbe("/", hang)
+    try:
+        for _ in range(3):
+            assert all("did not answer" in str(check.problem) for check in await probe.checks())
+        await trio.to_thread.run_sync(began.wait)
+        assert len(looks) == 1
+    finally:
+        released.set()
+
+
+async def test_a_full_disk_is_not_ready(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 60)
+    probe = DiskProbe(str(tmp_path), lambda directory: 1000)
+    problems = {check.name: check.problem for check in await probe.checks()}
+    assert problems["log-directory-writable"] is None
+    assert "1000 bytes left" in str(problems["disk-space"])
