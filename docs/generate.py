@@ -14,6 +14,7 @@ from pathlib import Path
 
 import kraft_trio
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
+from kraft_trio.actors.voter_change_coordinator import WAITING
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS
@@ -46,6 +47,7 @@ FIXED_LIMITS = (
     (MAX_PARKED_CONSUMERS, "Consumers' fetches that wait at a leader."),
     (MAX_PARKED_BY_ONE_ASKER, "Fetches of one connection that wait at a leader."),
     (MAX_PARKED_OBSERVERS, "Observers' fetches that wait at a leader."),
+    (WAITING, "Voter changes that run or wait at a leader."),
     (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
     (DEFAULT_MAX_PRODUCERS, "Idempotent producers that a log remembers."),
 )

@@ -34,9 +34,11 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure, leaves
 from kraft_trio.messages import QuorumView
+from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.protocol.read_barrier import ReadIndex
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.security.access_control import AccessControl
@@ -97,6 +99,7 @@ class NodeTree(Generic[R]):
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
         self._failures = RequestFailures(environment.unexpected)
+        self._refusals = Refusals()
         context = NodeContext(
             key=self.key,
             cluster_id=self.cluster_id,
@@ -112,6 +115,7 @@ class NodeTree(Generic[R]):
             wall_clock_ms=environment.wall_clock_ms,
             clock_s=environment.clock_s,
             failures=self._failures,
+            refusals=self._refusals,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(
@@ -137,7 +141,7 @@ class NodeTree(Generic[R]):
         self.taker: SnapshotTaker | None = None
         if snapshots is not None:
             self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
-        self._access = AccessControl(config, FORWARDER_CLIENT_ID) if config.authorizer else None
+        self._access = AccessControl(config, FORWARDER_CLIENT_ID, self._refusals) if config.authorizer else None
         router = RequestRouter(
             context,
             self.election.view,
@@ -148,8 +152,8 @@ class NodeTree(Generic[R]):
             self._gossip,
             self._access,
         )
-        memory = MemoryBudget(config.queued_max_request_bytes)
-        self.server = NetworkServer(network, config, router, memory, self._failures)
+        self._memory = MemoryBudget(config.queued_max_request_bytes)
+        self.server = NetworkServer(network, config, router, self._memory, self._failures, self._refusals)
         self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self.driver: StateMachineDriver | None = None
         if on_commit is not None:
@@ -267,12 +271,17 @@ class NodeTree(Generic[R]):
                 view=self.election.view,
                 progress=lambda: self.election.progress,
                 failures=self._failures,
+                load=self._load,
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self.taker,
                 wall_clock_ms=self.environment.wall_clock_ms,
                 has_virtual_time=self.environment.has_virtual_time,
             )
         return self._metrics
+
+    def _load(self) -> NodeLoad:
+        memory = self._memory
+        return NodeLoad(self._refusals, self.server.connections, memory.taken, memory.waits)
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config

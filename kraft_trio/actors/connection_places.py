@@ -65,6 +65,9 @@ class ConnectionPlaces:
         self._others = 0
         self._hosts: Counter[str] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._taken)
+
     def make_room(self, listener_name: str, host: str, now_s: float) -> str | None:
         """Make a place free, if needed by closing the longest idle connection.  Returns why it cannot, or None."""
         is_other = listener_name not in self._reserved_for

@@ -93,7 +93,7 @@ class Election:
         self._observer_versions = observer_versions
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
         self._role = initial_role(quorum_state.read(), self._log.end.epoch, self._key, self._voters)
-        self._guard = EpochGuard()
+        self._guard = EpochGuard(context.refusals)
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
         self._epoch_nursery: trio.Nursery | None = None

@@ -15,6 +15,7 @@ from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.config import NodeConfig
 from kraft_trio.messages import ElectionMessage, LeaderHeardOf, Stamp
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.waits import retry_backoff_ms
 from kraft_trio.storage.log import Log
@@ -43,6 +44,7 @@ class NodeContext:
     clock_s: Callable[[], float]
     """See `Environment.clock_s`."""
     failures: RequestFailures
+    refusals: Refusals
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

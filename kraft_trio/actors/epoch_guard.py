@@ -9,6 +9,7 @@ import trio
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import BeginQuorumEpochReceived, ElectionMessage, EndQuorumEpochReceived, VoteReceived
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_requested_epoch
+from kraft_trio.protocol.refusals import Refusals
 
 log = get_logger(__name__)
 
@@ -21,7 +22,8 @@ RECOVER: Final = "stop every replica of the quorum and bring their epochs down w
 class EpochGuard:
     """The allowance of one node (protocol/epoch_limits.py).  Election owns it; it is full after a restart."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusals: Refusals) -> None:
+        self._refusals = refusals
         self._allowance = EpochAllowance(trio.current_time())
         self._said_at_s: dict[str, float] = {}
         self._unsaid: dict[str, int] = {}
@@ -42,7 +44,8 @@ class EpochGuard:
         log.error("last epoch: no election can follow", epoch=MAX_EPOCH, to_do=RECOVER)
 
     def refused(self, kind: str, sender: str, named_epoch: int, own_epoch: int) -> None:
-        """Log that a message named an epoch too far ahead."""
+        """Count a message that named an epoch too far ahead, and log it."""
+        self._refusals.epochs += 1
         now_s = trio.current_time()
         if now_s < self._said_at_s.get(kind, -QUIET_S) + QUIET_S:
             self._unsaid[kind] = self._unsaid.get(kind, 0) + 1

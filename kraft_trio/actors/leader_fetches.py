@@ -60,13 +60,20 @@ class LeaderFetches:
         if self._complete_with_records(message):
             return
         wait_s = self._wait_s(message)
-        if message.request.min_bytes <= 0 or wait_s <= 0 or not self.parked.has_room_for_consumer(message.asker):
+        if message.request.min_bytes <= 0 or wait_s <= 0:
             self._answer_with_what_there_is(message)
+            return
+        if not self.parked.has_room_for_consumer(message.asker):
+            self._refuse_wait(message)
             return
         offset = message.partition.fetch_offset
         deadline = trio.current_time() + wait_s
         self.parked.park_consumer(message, deadline, self._log.bytes_before(offset) + self._wanted_bytes(message))
         self._expire_at(deadline)
+
+    def _refuse_wait(self, message: FetchReceived) -> None:
+        self._context.refusals.waits += 1
+        self._answer_with_what_there_is(message)
 
     def replica_fetch(self, message: FetchReceived, replica: ReplicaKey) -> None:
         """Answer or park a replica's Fetch that agrees with the log.  Its earlier Fetch is answered first."""
@@ -83,8 +90,11 @@ class LeaderFetches:
         wait_s = self._wait_s(message)
         if knows_newer:
             wait_s = min(wait_s, HIGH_WATERMARK_NEWS_DELAY_S)
-        if wait_s <= 0 or not self.parked.has_room_for_replica(is_voter=is_voter):
+        if wait_s <= 0:
             self._answer_with_what_there_is(message)
+            return
+        if not self.parked.has_room_for_replica(is_voter=is_voter):
+            self._refuse_wait(message)
             return
         deadline = trio.current_time() + wait_s
         can_be_told = message.partition.high_watermark != UNSUPPORTED_HIGH_WATERMARK

@@ -30,6 +30,8 @@ class MemoryBudget:
 
     def __init__(self, total_bytes: int) -> None:
         self.taken = 0
+        self.waits = 0
+        """How often `take` had to wait."""
         self.per_connection = total_bytes // CONNECTION_SHARE
         self._total = total_bytes
         self._for_clients = total_bytes - total_bytes // _RESERVED_SHARE
@@ -53,6 +55,7 @@ class MemoryBudget:
         if self.take_now(size, for_replica=for_replica):
             return
         queue = self._replicas if for_replica else self._clients
+        self.waits += 1
         waiter = _Waiter(size, trio.lowlevel.current_task())
         queue.append(waiter)
 

@@ -18,6 +18,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import ConnectionLimits
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.wire.network import Listener, Network
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ class NetworkServer:
         router: RequestRouter,
         memory: MemoryBudget,
         failures: RequestFailures,
+        refusals: Refusals,
     ) -> None:
         self._network = network
         self._config = config
         self._router = router
         self._memory = memory
         self._failures = failures
+        self._refusals = refusals
         self._controller_listeners = frozenset(config.controller_listener_names)
         is_shared = self._controller_listeners.issuperset(listener.name for listener in config.listeners)
         self._places = ConnectionPlaces(
@@ -60,7 +63,7 @@ class NetworkServer:
                 first_request_s=config.first_request_timeout_ms / 1000,
                 idle_s=config.connections_max_idle_ms / 1000,
             ),
-            closed=_log_closed,
+            closed=self._cut,
         )
         self._lanes: ClientLanes | None = None
         self._sasl: Mapping[str, SaslListener] = {}
@@ -68,6 +71,11 @@ class NetworkServer:
             from kraft_trio.security.sasl_listener import sasl_listeners
 
             self._sasl = sasl_listeners(config)
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._places)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bind all listeners, then serve until cancelled.  Raises ConfigError if an address cannot be bound."""
@@ -103,6 +111,7 @@ class NetworkServer:
                     continue
                 refusal = self._places.make_room(listener_name, stream.peer_host, trio.current_time())
                 if refusal is not None:
+                    self._refusals.connections += 1
                     log.warning("connection refused", listener=listener_name, reason=refusal)
                     await trio.aclose_forcefully(stream)
                     continue
@@ -112,6 +121,7 @@ class NetworkServer:
                     self._router,
                     lanes=lanes,
                     memory=self._memory,
+                    refusals=self._refusals,
                     may_be_replica=listener_name in self._controller_listeners,
                     initial_request_bytes=self._config.initial_request_bytes,
                     max_request_bytes=self._config.max_request_bytes,
@@ -132,6 +142,6 @@ class NetworkServer:
         finally:
             self._places.leave(place)
 
-
-def _log_closed(place: Place, reason: str) -> None:
-    log.info("connection closed", listener=place.listener_name, peer=place.host, reason=reason)
+    def _cut(self, place: Place, reason: str) -> None:
+        self._refusals.cut_connections += 1
+        log.info("connection closed", listener=place.listener_name, peer=place.host, reason=reason)

@@ -26,6 +26,7 @@ from kraft_trio.errors import (
 )
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import Activity
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FetchRequest
@@ -76,6 +77,7 @@ class ServerConnection:
         *,
         lanes: ClientLanes,
         memory: MemoryBudget,
+        refusals: Refusals,
         may_be_replica: bool,
         initial_request_bytes: int,
         max_request_bytes: int,
@@ -93,6 +95,7 @@ class ServerConnection:
         self._router = router
         self._lanes = lanes
         self._memory = memory
+        self._refusals = refusals
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
         """Whether the peer has sent a request that only replicas send."""
@@ -130,6 +133,7 @@ class ServerConnection:
         except* (NetworkError, NodeClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* (ProtocolError, UnsupportedVersionError) as group:
+            self._refusals.malformed_requests += 1
             reasons = "; ".join(map(str, group.exceptions))
             log.warning("connection closed", listener=self._listener_name, reason=reasons)
         finally:
@@ -144,13 +148,17 @@ class ServerConnection:
         Raises ProtocolError if the certificate has no name that makes a principal.
         """
         try:
-            await self._stream.start()
+            await self._start_stream()
             certificate = self._stream.peer_certificate()
             if self._sasl is not None:
                 from kraft_trio.actors.sasl_authentication import authenticate
 
                 self._receives = True
-                self.principal = await authenticate(self._stream, self._reader, self._sasl, self._router)
+                try:
+                    self.principal = await authenticate(self._stream, self._reader, self._sasl, self._router)
+                except trio.BrokenResourceError:
+                    self._refusals.authentications += 1
+                    raise
                 self._requests += 1
             elif certificate is not None:
                 from kraft_trio.security.principal import principal_of  # imports cryptography
@@ -158,6 +166,13 @@ class ServerConnection:
                 self.principal = principal_of(certificate, self._principal_rules)
         except trio.BrokenResourceError as error:
             log.warning("connection closed", listener=self._listener_name, peer=self.peer_host, reason=str(error))
+            raise
+
+    async def _start_stream(self) -> None:
+        try:
+            await self._stream.start()
+        except trio.BrokenResourceError:
+            self._refusals.tls_handshakes += 1
             raise
 
     def close(self) -> None:

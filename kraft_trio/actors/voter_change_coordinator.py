@@ -112,6 +112,7 @@ class VoterChangeCoordinator:
 
     def _begin(self, nursery: trio.Nursery, change: VoterChange, make: MakeChange) -> None:
         if len(self._under_way) >= WAITING:
+            self._context.refusals.voter_changes += 1
             change.answer(ErrorCode.request_timed_out, f"{WAITING} voter changes are waiting already")
             return
         self._under_way.append(change)

@@ -158,6 +158,25 @@ METRICS: Final[tuple[Metric, ...]] = (
         unit="ms",
     ),
     _own("number-of-event-loop-stalls", "How often that CPU time reached 50 ms, since the start."),
+    _own("number-of-connections", "Connections to this node that are open."),
+    _own(
+        "number-of-refused-connections",
+        "New connections refused by max.connections or max.connections.per.ip, since the start.",
+    ),
+    _own(
+        "number-of-cut-connections",
+        "Connections closed because they were idle or too slow, or had to make room, since the start.",
+    ),
+    _own("number-of-malformed-requests", "Connections closed because of an invalid request, since the start."),
+    _own("number-of-failed-tls-handshakes", "TLS handshakes that peers failed or gave up, since the start."),
+    _own("number-of-failed-authentications", "SASL exchanges that peers failed or gave up, since the start."),
+    _own("number-of-denied-requests", "Requests that the authorizer denied, since the start."),
+    _own("number-of-refused-voter-changes", "Voter changes refused because 64 waited already, since the start."),
+    _own("number-of-refused-waits", "Fetches answered at once because too many waited, since the start."),
+    _own("number-of-refused-epochs", "Messages refused because their epoch was too far ahead, since the start."),
+    _own("request-memory-bytes", "The part of queued.max.request.bytes in use.", unit="bytes"),
+    _own("number-of-slowed-requests", "Requests that had to wait for such memory, since the start."),
+    _own("number-of-producer-ids", "Idempotent producers that the log remembers."),
 )
 """All metrics in display order.  A metric that two roles name differently occurs twice."""
 

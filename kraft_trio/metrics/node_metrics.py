@@ -19,6 +19,7 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.definitions import metrics_of
 from kraft_trio.metrics.idle_time import IdleTime
 from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
+from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.stall_watch import StallWatch
 from kraft_trio.metrics.text_format import Family, as_text, families
 from kraft_trio.protocol.roles import Follower, Leader, vote_of
@@ -48,6 +49,7 @@ class NodeMetrics:
         snapshot_taker: SnapshotTaker | None,
         wall_clock_ms: Callable[[], int],
         failures: RequestFailures,
+        load: Callable[[], NodeLoad],
         has_virtual_time: bool = False,
     ) -> None:
         """`snapshot_taker` is None if the node has no state machine."""
@@ -59,6 +61,7 @@ class NodeMetrics:
         self._view = view
         self._progress = progress
         self._failures = failures
+        self._load = load
         self._snapshot_fetch = snapshot_fetch
         self._snapshot_taker = snapshot_taker
         self._began_at_s = trio.current_time()
@@ -88,6 +91,8 @@ class NodeMetrics:
             **self._of_log(),
             **self._of_snapshots(),
             **self._of_leader(),
+            **self._load().values(),
+            "number-of-producer-ids": self._log.producer_count,
             **self._measured(),
         }
         names = {metric.name for metric in self._metrics}

@@ -7,6 +7,7 @@ from typing import Any, Final
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.acl_file import AclFile, read_acls
 from kraft_trio.security.api_access import OF_REPLICAS, need_of
 from kraft_trio.security.authorization import CLUSTER, AccessRules, Operation, Resource, ResourceType, Verdict
@@ -24,10 +25,11 @@ _LONGEST_SHOWN: Final = 256
 class AccessControl:
     """The authorizer of one node."""
 
-    def __init__(self, config: NodeConfig, forwarder_client_id: str) -> None:
+    def __init__(self, config: NodeConfig, forwarder_client_id: str, refusals: Refusals) -> None:
         """`forwarder_client_id` marks a request that a node passes on.  Raises ConfigError if there is a bad rule."""
         self._config = config
         self._forwarder_client_id = forwarder_client_id
+        self._refusals = refusals
         self._topic = Resource(ResourceType.topic, config.topic_name)
         self._seen: object = None
         self._rules, self._bindings = AccessRules(), AclFile().bindings
@@ -47,6 +49,7 @@ class AccessControl:
             if claim is None:
                 return None
             verdict = Verdict(False, f"it may not speak for {claim}")
+        self._refusals.denied_requests += 1
         log.warning(
             "request denied",
             principal=principal[:_LONGEST_SHOWN],

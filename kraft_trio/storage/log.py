@@ -112,6 +112,11 @@ class Log:
         return self._state.voters_changed
 
     @property
+    def producer_count(self) -> int:
+        """How many idempotent producers are remembered."""
+        return self._state.producer_count
+
+    @property
     def producers(self) -> ProducerStates:
         """The idempotent producers at the end of the log.  Raises StorageFailure if the log has to be read for them."""
         try:

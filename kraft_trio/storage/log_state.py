@@ -36,6 +36,11 @@ class LogState:
         self.voters_changed = trio.lowlevel.ParkingLot()
 
     @property
+    def producer_count(self) -> int:
+        """How many producers are remembered; fewer while a replay is under way."""
+        return len(self._producers)
+
+    @property
     def producers(self) -> ProducerStates:
         """The producers at the end of the log.  Finishes a replay at once.  Raises CorruptLogError, OSError."""
         while self.replay_some():

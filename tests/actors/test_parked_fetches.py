@@ -171,6 +171,7 @@ async def test_parked_fetches_are_limited_but_voters_are_not(cluster: Cluster) -
         consumers = [leader.park(asker=Connection()) for _ in range(MAX_PARKED_CONSUMERS + 5)]
         observers = [leader.park(ReplicaKey(n, UUID(int=n))) for n in range(100, 100 + MAX_PARKED_OBSERVERS + 5)]
         assert (answered(consumers), answered(observers)) == (5, 5)
+        assert leader.fetches._context.refusals.waits == 10
         voter = leader.park(cluster.key_of(1))
         assert not voter.is_answered
         leader.append()

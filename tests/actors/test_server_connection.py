@@ -17,6 +17,7 @@ from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.channels import Reply
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
@@ -87,6 +88,7 @@ def serving(
         cast(RequestRouter, router),
         lanes=lanes or ClientLanes(),
         memory=memory or MemoryBudget(2**24),
+        refusals=Refusals(),
         may_be_replica=may_be_replica,
         initial_request_bytes=1000,
         max_request_bytes=1000,

@@ -12,8 +12,10 @@ from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
+from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate
@@ -57,6 +59,10 @@ OURS = """
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
     event-loop-busy-max-ms event-loop-cpu-max-ms number-of-event-loop-stalls
+    number-of-connections number-of-refused-connections number-of-cut-connections number-of-malformed-requests
+    number-of-failed-tls-handshakes number-of-failed-authentications number-of-denied-requests
+    number-of-refused-voter-changes number-of-refused-waits number-of-refused-epochs
+    request-memory-bytes number-of-slowed-requests number-of-producer-ids
 """
 
 
@@ -299,6 +305,7 @@ async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: C
         snapshot_taker=None,
         wall_clock_ms=lambda: 0,
         failures=RequestFailures(lambda _error: None),
+        load=lambda: NodeLoad(Refusals()),
     )
     assert metrics.values()["number-unknown-voter-connections"] == 2, "all but itself"
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import APIS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
@@ -97,7 +98,7 @@ def config_of(file: Path, **more: str) -> NodeConfig:
 def access(directory: Path, rules: str = RULES, **more: str) -> AccessControl:
     file = directory / "acl.toml"
     file.write_text(rules)
-    return AccessControl(config_of(file, **more), FORWARDER)
+    return AccessControl(config_of(file, **more), FORWARDER, Refusals())
 
 
 @pytest.fixture(scope="module")

@@ -134,9 +134,42 @@ async def test_strangers_are_refused_and_logged_and_harm_nothing(tmp_path: Path)
             assert await node.append([b"after"])
             while len(refused(lines)) < len(contexts) + len(bytes_sent):
                 await trio.lowlevel.checkpoint()
+            assert node.metrics.values()["number-of-failed-tls-handshakes"] == len(refused(lines))
     for reason, line in zip((*contexts, *bytes_sent), refused(lines), strict=True):
         assert reason in line["reason"]
         assert (line["listener"], line["peer"]) == ("CONTROLLER", "127.0.0.1")
+
+
+async def test_a_handshake_that_stops_half_way_ends_in_time(tmp_path: Path) -> None:
+    """However much of its first message the stranger has sent, and though it goes on byte by byte."""
+    (config,) = configs(tmp_path, range(1, 2), {"kraft.first.request.timeout.ms": "100"})
+    hello = client_hello()
+    async with nodes_of([config]) as (node,):
+        await node.append([b"before"])
+        async with trio.open_nursery() as nursery:
+            for sent in (hello[:3], hello[:-1], hello):
+                nursery.start_soon(garbage, config.listeners[0].endpoint, sent)
+            nursery.start_soon(trickle, config.listeners[0].endpoint, hello)
+        assert node.metrics.values()["number-of-cut-connections"] == 4
+        assert await node.append([b"after"])
+
+
+def client_hello() -> bytes:
+    sent = ssl.MemoryBIO()
+    tls = client_of(None).wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return sent.read()
+
+
+async def trickle(endpoint: Endpoint, data: bytes) -> None:
+    """Send it byte by byte until the peer has closed."""
+    stream = await TcpNetwork().connect(endpoint)
+    with suppress(trio.BrokenResourceError):
+        for byte in data:
+            await stream.send_all(bytes([byte]))
+            await trio.sleep(0.05)
+    await stream.aclose()
 
 
 def refused(lines: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.messages import ElectionMessage, Stamp
+from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoints, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster
@@ -71,6 +72,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         clock_s=trio.current_time,
         tell_election=tell_election,
         failures=RequestFailures(failed.append),
+        refusals=Refusals(),
     )
     return LoneEpoch(context, told, failed)
 

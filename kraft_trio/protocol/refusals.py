@@ -1,0 +1,28 @@
+"""Counts what a node has refused or slowed at a limit, so that its metrics show an attack."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.define
+class Refusals:
+    """One for a node.  Whoever refuses counts; the metrics read.  All numbers are since the start."""
+
+    connections: int = 0
+    """New connections without a place."""
+    cut_connections: int = 0
+    """Connections closed because they were idle or slow, or had to make room."""
+    malformed_requests: int = 0
+    """Connections closed because of bytes that are no served request."""
+    tls_handshakes: int = 0
+    authentications: int = 0
+    """Failed or abandoned ones of SASL."""
+    denied_requests: int = 0
+    """Requests that the authorizer did not allow."""
+    voter_changes: int = 0
+    """Requests for voter changes while too many waited."""
+    waits: int = 0
+    """Fetches answered at once because too many waited."""
+    epochs: int = 0
+    """Messages that named an epoch too far ahead."""
