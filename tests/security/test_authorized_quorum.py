@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog.testing
@@ -10,11 +12,22 @@ import structlog.testing
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config.values import STANDARD_AUTHORIZER
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.security.client_network import client_network
-from kraft_trio.wire.api import DESCRIBE_QUORUM, METADATA, VOTE
+from kraft_trio.wire.api import (
+    ADD_RAFT_VOTER,
+    BEGIN_QUORUM_EPOCH,
+    DESCRIBE_QUORUM,
+    METADATA,
+    REMOVE_RAFT_VOTER,
+    VOTE,
+    Api,
+)
+from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
+from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
@@ -27,6 +40,20 @@ principal = "User:operator"
 operations = ["DESCRIBE"]
 """
 TOPIC = "__cluster_metadata"
+FORGED_EPOCH = 99
+
+
+def forged(described: QuorumDescription) -> list[tuple[Api[Any, Any], Any]]:
+    """What would depose the leader, or change the voters, if it came from a replica or an administrator."""
+    cluster_id, victim = described.cluster_id, described.voters[1].key
+    new, removed = ReplicaKey(9, UUID(int=9)), described.voters[2].key
+    endpoints = Endpoints({"CONTROLLER": Endpoint("localhost", 1)})
+    return [
+        (VOTE, VoteRequest(cluster_id, victim.id, TOPIC, 0, new, FORGED_EPOCH, victim.directory_id, FORGED_EPOCH, 99)),
+        (BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest(cluster_id, 2, TOPIC, 0, victim.directory_id, 9, FORGED_EPOCH)),
+        (ADD_RAFT_VOTER, AddRaftVoterRequest(cluster_id, 1000, new.id, new.directory_id, endpoints)),
+        (REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(cluster_id, removed.id, removed.directory_id)),
+    ]
 
 
 async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> None:
@@ -63,16 +90,33 @@ async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> Non
             told = await strange.request(METADATA, MetadataRequest((MetadataTopic(TOPIC),)))
             assert [topic.error for topic in told.topics] == [ErrorCode.topic_authorization_failed]
             assert len(told.brokers) == 3
+            for api, request in forged(described):
+                answer = await strange.request(api, request)
+                assert answer.error is ErrorCode.cluster_authorization_failed, api.name
             await strange.aclose()
             impostor = await Connection.negotiated(await network["node-1"].connect(endpoint), "c", 1 << 20)
             key = described.voters[2].key
-            vote = VoteRequest(described.cluster_id, 2, TOPIC, 0, key, 99, described.voters[1].key.directory_id, 99, 9)
+            vote = VoteRequest(
+                described.cluster_id,
+                2,
+                TOPIC,
+                0,
+                key,
+                FORGED_EPOCH,
+                described.voters[1].key.directory_id,
+                FORGED_EPOCH,
+                9,
+            )
             answer = await impostor.request(VOTE, vote)
             assert answer.error is ErrorCode.cluster_authorization_failed
             await impostor.aclose()
             assert (await operator.describe_metadata_quorum()) is not None
             assert await nodes[0].append([b"y"])
-            assert nodes[1].view.epoch < 99
-    denied = [(line["principal"], line["api"]) for line in lines if line["event"] == "request denied"]
+            assert all(node.view.epoch < FORGED_EPOCH for node in nodes)
+            metrics = [node.metrics.values() for node in nodes]
+            assert [values["number-of-voters"] for values in metrics] == [3] * 3
+            counted = sum(float(values["number-of-denied-requests"]) for values in metrics)
+            denied = [(line["principal"], line["api"]) for line in lines if line["event"] == "request denied"]
+            assert counted == len(denied) > len(forged(described))
     assert {("User:operator", "RemoveRaftVoter"), ("User:stranger", "DescribeQuorum")} <= set(denied)
     assert [api for principal, api in denied if principal.startswith("User:node-")] == ["Vote"]
