@@ -129,7 +129,7 @@ class RequestRouter:
         """
         self._admission.check(listener_name, request)
         if self._access is not None and asker is not None:
-            refusal = self._access.refusal(header, request, asker.principal, asker.peer_host)
+            refusal = self._access.refusal(header, listener_name, request, asker.principal, asker.peer_host)
             if refusal is not None and isinstance(request, MetadataRequest):
                 # Clients take no answer that names no broker.
                 answer = await self._cluster.metadata(request, listener_name)

@@ -35,9 +35,11 @@ class AccessControl:
         self._rules, self._bindings = AccessRules(), AclFile().bindings
         self._read()
 
-    def refusal(self, header: RequestHeader, request: Any, principal: str, host: str) -> tuple[Any] | None:
+    def refusal(
+        self, header: RequestHeader, listener_name: str, request: Any, principal: str, host: str
+    ) -> tuple[Any] | None:
         """The response to a request that is not allowed, None for no response; or None if it is allowed."""
-        need = need_of(request)
+        need = need_of(request, is_at_controller=listener_name in self._config.controller_listener_names)
         if need is None:
             return None
         if header.client_id == self._forwarder_client_id:

@@ -68,7 +68,6 @@ NEEDS: Final[Mapping[type, Need | None]] = {
     TransferLeadershipRequest: _ALTER,
     ListPartitionReassignmentsRequest: _DESCRIBE,
     DescribeQuorumRequest: _DESCRIBE,
-    DescribeClusterRequest: _DESCRIBE,
     InitProducerIdRequest: Need(Operation.idempotent_write),
     ProduceRequest: Need(Operation.write, ResourceType.topic),
     ListOffsetsRequest: Need(Operation.describe, ResourceType.topic),
@@ -76,9 +75,12 @@ NEEDS: Final[Mapping[type, Need | None]] = {
 }
 
 
-def need_of(request: Any) -> Need | None:
-    """What the request needs; None if everybody may send it."""
+def need_of(request: Any, *, is_at_controller: bool) -> Need | None:
+    """What the request needs on a listener of controllers or on another; None if everybody may send it."""
     match request:
+        case DescribeClusterRequest():
+            # Kafka's controllers ask for ALTER, which an operator who only looks should not need.
+            return _DESCRIBE if is_at_controller else None
         case FetchRequest():
             return OF_REPLICAS if request.replica_id >= 0 else Need(Operation.read, ResourceType.topic)
         case IncrementalAlterConfigsRequest():

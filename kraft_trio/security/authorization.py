@@ -12,6 +12,9 @@ ANYONE: Final = "User:*"
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication, as Kafka calls it."""
 ANY_HOST: Final = "*"
+ANY_NAME: Final = "*"
+_UNNAMED: Final = "\0"
+"""Stands for the resources that no literal rule names."""
 
 
 class Operation(StrEnum):
@@ -74,7 +77,7 @@ class AclRule:
             return False
         if self.pattern is Pattern.prefixed:
             return resource.name.startswith(self.resource.name)
-        return self.resource.name in ("*", resource.name)
+        return self.resource.name in (ANY_NAME, resource.name)
 
     def matches(self, principal: str, host: str, operation: Operation) -> bool:
         """Whether the rule speaks of that operation by that principal from that host."""
@@ -126,8 +129,9 @@ class AccessRules:
         """Whether the operation is allowed on any resource of that type, as InitProducerId asks it."""
         if principal in self.super_users:
             return Verdict(True, "super.users")
-        names = {rule.resource.name for rule in self.rules if rule.resource.type == type_}
-        for name in sorted(names):
+        named = [rule for rule in self.rules if rule.resource.type == type_]
+        names = {rule.resource.name + (_UNNAMED if rule.pattern is Pattern.prefixed else "") for rule in named}
+        for name in [_UNNAMED, *sorted(names - {ANY_NAME})]:
             verdict = self.judge(principal, host, operation, Resource(type_, name))
             if verdict.is_allowed:
                 return verdict

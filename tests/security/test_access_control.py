@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog.testing
@@ -18,62 +19,34 @@ from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import APIS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.codec import RequestHeader, decode_response, encode_response
+from tests.support.access_matrix import (
+    ALLOWED,
+    CLIENT,
+    CLIENTS,
+    CONTROLLER,
+    CONTROLLERS,
+    NOT_SERVED,
+    OPERATOR,
+    OURS_ONLY,
+    PRINCIPALS,
+    RULES,
+    SUPER_USER,
+    outcome_of,
+    rows,
+    told_by_ours,
+)
 from tests.wire.values import VALUES
 
-RULES = """
-[[allow]]
-principal = "User:client"
-operations = ["READ", "WRITE"]
-topic = "orders"
-
-[[allow]]
-principal = "User:client"
-operations = ["DESCRIBE"]
-
-[[allow]]
-principal = "User:controller"
-operations = ["CLUSTER_ACTION"]
-"""
 FORWARDER = "forwarder"
-CLIENT, CONTROLLER, SUPER_USER = "User:client", "User:controller", "User:admin"
-PRINCIPALS = (ANONYMOUS, CLIENT, CONTROLLER, SUPER_USER)
-
-ALLOWED = {
-    "Produce": {CLIENT},
-    "Fetch": {CLIENT},
-    "Fetch of a replica": {CONTROLLER},
-    "ListOffsets": {CLIENT},
-    "Metadata": {CLIENT},
-    "Metadata of no topic": {ANONYMOUS, CLIENT, CONTROLLER},
-    "FindCoordinator": {ANONYMOUS, CLIENT, CONTROLLER},
-    "ApiVersions": {ANONYMOUS, CLIENT, CONTROLLER},
-    "InitProducerId": {CLIENT},
-    "IncrementalAlterConfigs": set(),
-    "AlterPartitionReassignments": set(),
-    "ListPartitionReassignments": {CLIENT},
-    "Vote": {CONTROLLER},
-    "BeginQuorumEpoch": {CONTROLLER},
-    "EndQuorumEpoch": {CONTROLLER},
-    "DescribeQuorum": {CLIENT},
-    "UpdateFeatures": set(),
-    "FetchSnapshot": {CONTROLLER},
-    "DescribeCluster": {CLIENT},
-    "AddRaftVoter": set(),
-    "RemoveRaftVoter": set(),
-    "UpdateRaftVoter": {CONTROLLER},
-    "ReplicaSnapshots": {CLIENT},
-    "ReplicaSnapshots that are taken": set(),
-    "DiscoverVoters": {CONTROLLER},
-    "ReadIndex": {CONTROLLER},
-    "TransferLeadership": set(),
-}
-"""Who may do what, by the rules above; a super user may do everything."""
-
+ALLOW_PREFIX = '[[allow]]\nprincipal = "User:client"\noperations = ["WRITE"]\ntopic-prefix = "ord"\n'
+ROWS = rows(UUID(int=1))
+WHO = {name: row.allowed for name, row in ROWS.items()} | OURS_ONLY
 
 PARTS = ("partitions", "topics", "resources")
 
@@ -106,9 +79,16 @@ def by_rules(tmp_path_factory: pytest.TempPathFactory) -> AccessControl:
     return access(tmp_path_factory.mktemp("rules"))
 
 
-def asked(access: AccessControl, api: Api[Any, Any], request: Any, principal: str, client_id: str = "c") -> Any:
+def asked(
+    access: AccessControl,
+    api: Api[Any, Any],
+    request: Any,
+    principal: str,
+    client_id: str = "c",
+    listener: str = CONTROLLERS,
+) -> Any:
     header = RequestHeader(api, api.max_version, 1, client_id)
-    return access.refusal(header, request, principal, "10.0.0.1")
+    return access.refusal(header, listener, request, principal, "10.0.0.1")
 
 
 def row_of(api: Api[Any, Any], request: Any) -> str:
@@ -116,24 +96,40 @@ def row_of(api: Api[Any, Any], request: Any) -> str:
         return "Fetch of a replica"
     if isinstance(request, MetadataRequest) and request.topics == ():
         return "Metadata of no topic"
+    if isinstance(request, MetadataRequest) and request.topics is None:
+        return "Metadata of all topics"
+    if isinstance(request, IncrementalAlterConfigsRequest):
+        return "IncrementalAlterConfigs of a node"
     if isinstance(request, ReplicaSnapshotsRequest) and request.take:
         return "ReplicaSnapshots that are taken"
     return api.name
 
 
-@pytest.mark.parametrize("api", [api for api in APIS.values() if api.name in ALLOWED], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_each_principal_may_do_what_the_table_says(api: Api[Any, Any], by_rules: AccessControl) -> None:
     @settings(max_examples=10)
     @given(VALUES[api.name, "request"])
     def check(request: Any) -> None:
-        allowed = ALLOWED[row_of(api, request)]
+        allowed = WHO[row_of(api, request)]
         for principal in PRINCIPALS:
-            refusal = asked(by_rules, api, request, principal)
+            refusal = asked(by_rules, api, request, principal, listener=CLIENTS)
             assert (refusal is None) == (principal in {*allowed, SUPER_USER})
             if refusal is not None:
                 check_refusal(api, request, refusal[0])
 
     check()
+
+
+@pytest.mark.parametrize("kind", [CLIENTS, CONTROLLERS])
+@pytest.mark.parametrize("name", ROWS)
+def test_each_kind_of_listener_tells_what_the_table_says(name: str, kind: str, by_rules: AccessControl) -> None:
+    row = ROWS[name]
+    for principal in PRINCIPALS:
+        told = told_by_ours(kind, name, row, principal)
+        if told == NOT_SERVED:
+            continue
+        refusal = asked(by_rules, row.api, row.request, principal, listener=kind)
+        assert (ALLOWED if refusal is None else outcome_of(row.request, refusal[0])) == told
 
 
 def check_refusal(api: Api[Any, Any], request: Any, response: Any) -> None:
@@ -151,7 +147,7 @@ def test_a_request_that_a_node_passes_on_has_been_judged_there(by_rules: AccessC
     request = DescribeQuorumRequest("orders")
     assert asked(by_rules, DESCRIBE_QUORUM, request, CONTROLLER) is not None
     assert asked(by_rules, DESCRIBE_QUORUM, request, CONTROLLER, FORWARDER) is None
-    assert asked(by_rules, DESCRIBE_QUORUM, request, CLIENT, FORWARDER) is not None
+    assert asked(by_rules, DESCRIBE_QUORUM, request, OPERATOR, FORWARDER) is not None
 
 
 def test_a_rule_that_denies_wins_over_one_that_allows(tmp_path: Path) -> None:
@@ -161,6 +157,24 @@ def test_a_rule_that_denies_wins_over_one_that_allows(tmp_path: Path) -> None:
     assert refusal is not None
     assert asked(control, INIT_PRODUCER_ID, InitProducerIdRequest(), CLIENT) is not None
     assert asked(control, PRODUCE, ProduceRequest(-1, 1, ()), SUPER_USER) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_allowed"),
+    [
+        ('[[allow]]\nprincipal = "User:b"\noperations = ["ALTER"]\n', True),
+        (ALLOW_PREFIX + '[[deny]]\nprincipal = "User:client"\noperations = ["WRITE"]\ntopic = "ord"\n', True),
+        (ALLOW_PREFIX + '[[deny]]\nprincipal = "User:client"\noperations = ["WRITE"]\ntopic-prefix = "o"\n', False),
+        ('[[allow]]\nprincipal = "User:client"\noperations = ["WRITE"]\ntopic = "*"\n', True),
+    ],
+    ids=["no rule about topics", "one topic denied", "a shorter prefix denied", "every topic allowed"],
+)
+def test_a_producer_id_needs_write_on_some_topic(rules: str, is_allowed: bool, tmp_path: Path) -> None:
+    about_cluster = '[[allow]]\nprincipal = "User:other"\noperations = ["ALTER"]\n'
+    is_open = "topic" not in rules
+    control = access(tmp_path, about_cluster + rules, allow_everyone_if_no_acl_found=str(is_open).lower())
+    refusal = asked(control, INIT_PRODUCER_ID, InitProducerIdRequest(), CLIENT)
+    assert (refusal is None) == is_allowed
 
 
 def test_a_resource_without_rules_may_be_open(tmp_path: Path) -> None:
@@ -200,7 +214,7 @@ def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> No
                 file.write_text(content)
             control.look()
             control.look()
-            outcomes.append(asked(control, DESCRIBE_QUORUM, request, CLIENT))
+            outcomes.append(asked(control, DESCRIBE_QUORUM, request, OPERATOR))
     assert outcomes == [None, None, None]
     reasons = [line.get("reason", "") for line in lines]
     assert [line["event"] for line in lines] == ["access rules taken over", *2 * ["changed access rules not used"]]
