@@ -53,7 +53,7 @@ from kraft_trio.wire.apis.api_versions import (
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraft_trio.wire.apis.fetch import FetchRequest
@@ -252,7 +252,8 @@ class RequestRouter:
     async def _describe_quorum(self, header: RequestHeader, request: DescribeQuorumRequest) -> Answer:
         if not request.topic:
             return Ready(DescribeQuorumResponse(ErrorCode.invalid_request, "expected one topic with one partition"))
-        if (request.topic, request.partition) != (self._config.topic_name, 0):
+        # Kafka's tools ask about that topic, whatever this one is called.
+        if request.topic not in (self._config.topic_name, CLUSTER_METADATA) or request.partition != 0:
             return Ready(DescribeQuorumResponse.refused(request, ErrorCode.unknown_topic_or_partition))
         view = self._view.value
         reply: Reply[DescribeQuorumResponse] = Reply()

@@ -11,11 +11,11 @@ import attrs
 
 from kraft_trio.client.quorum_description import NodeView, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse, QuorumReplica
+from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumResponse, QuorumReplica
 from kraft_trio.wire.apis.metadata import MetadataResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
-DEFAULT_TOPIC: Final = "__cluster_metadata"
+DEFAULT_TOPIC: Final = CLUSTER_METADATA
 DEFAULT_TOPIC_ID: Final = UUID(int=1)
 
 NOBODY: Final[Mapping[int, Endpoints]] = MappingProxyType({})

@@ -15,7 +15,7 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
 from kraft_trio.wire.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, QuorumNode
+from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, QuorumNode
 from kraft_trio.wire.apis.metadata import Broker, MetadataRequest, MetadataTopic
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.actors.test_listener_admission import at_clients, with_client_listeners
@@ -158,3 +158,12 @@ async def test_who_asks_for_the_topic_does_not_wait_for_the_leader(cluster: Clus
             assert trio.current_time() < began_s + 0.1
             of_nodes = await client.ask(METADATA, MetadataRequest(topics=()))
     assert of_topic.brokers == of_nodes.brokers == at_clients_of(1, 2, 3)
+
+
+@on_cluster(settings={"kraft.topic.name": "orders"})
+async def test_kafkas_tools_are_told_of_a_quorum_whose_topic_has_another_name(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    described = await ask(cluster, leader, DESCRIBE_QUORUM, DescribeQuorumRequest(CLUSTER_METADATA))
+    assert (described.error, described.topic, described.leader_id) == (ErrorCode.none, CLUSTER_METADATA, leader.key.id)
+    refused = await ask(cluster, leader, DESCRIBE_QUORUM, DescribeQuorumRequest("another"))
+    assert refused.partition_error is ErrorCode.unknown_topic_or_partition

@@ -27,6 +27,9 @@ from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
+CLUSTER_METADATA: Final = "__cluster_metadata"
+"""The topic of Kafka's own quorum, and so the only one that Kafka's tools ask about."""
+
 
 @attrs.frozen
 class DescribeQuorumRequest:
