@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import sys
 
@@ -20,6 +21,7 @@ LINGER_MS = 5
 AIM_TIMES_ETCD = 2.0
 AIMS_PER_SECOND = {False: 150_000, True: 120_000}
 """By whether the producer is idempotent."""
+LOADS = {"producer": "librdkafka through confluent-kafka", "kcat": "kcat, which is librdkafka without Python"}
 
 
 async def measure(context: Context) -> list[Section]:
@@ -62,16 +64,19 @@ class _Batched:
 
 async def _batching(context: Context, cluster: KraftCluster) -> Section:
     rounds, seconds = context.pick(3, 1), context.pick(15, 10)
-    runs: dict[bool, list[_Batched]] = {False: [], True: []}
+    loads = [load for load in LOADS if load != "kcat" or shutil.which("kcat")]
+    runs: dict[tuple[str, bool], list[_Batched]] = {
+        (load, idempotence): [] for load in loads for idempotence in AIMS_PER_SECOND
+    }
     for number in range(rounds):
-        for idempotence, into in runs.items():
-            into.append(await _produce(cluster, idempotence, seconds))
+        for (load, idempotence), into in runs.items():
+            into.append(await _produce(cluster, load, idempotence, seconds))
             context.say(
                 f"client batching, round {number + 1} of {rounds}: {into[-1].result.client}: "
                 f"{into[-1].result.per_second:,.0f} records/s"
             )
     rows, aims = [], []
-    for idempotence, batched in runs.items():
+    for (_, idempotence), batched in runs.items():
         client = batched[0].result.client
         per_second = statistics.median(run.result.per_second for run in batched)
         rows.append(
@@ -95,23 +100,23 @@ async def _batching(context: Context, cluster: KraftCluster) -> Section:
         name="batching",
         title="Throughput with ordinary client batching",
         method=(
-            f"librdkafka through confluent-kafka in one process: 1 KiB records, acks=all, linger.ms={LINGER_MS}, "
+            f"{'; '.join(LOADS[load] for load in loads)}; one process, 1 KiB records, acks=all, linger.ms={LINGER_MS}, "
             f"every other setting its default; medians over {rounds} round(s) of {seconds} s, acknowledgement of the "
             "last record included. The high watermark is checked to have grown by what was acknowledged."
         ),
         columns=("system, client", "records/s", "MiB/s", "failed", "client CPU µs/record", "servers' CPU µs/record"),
         rows=tuple(rows),
         aims=tuple(aims),
-        data={str(idempotence): [attrs.asdict(run) for run in batched] for idempotence, batched in runs.items()},
+        data={batched[0].result.client: [attrs.asdict(run) for run in batched] for batched in runs.values()},
     )
 
 
-async def _produce(cluster: KraftCluster, idempotence: bool, seconds: float) -> _Batched:
+async def _produce(cluster: KraftCluster, load: str, idempotence: bool, seconds: float) -> _Batched:
     before = await cluster.high_watermark()
     pids = list(cluster.pids.values())
     cpu_before = cpu_seconds(pids)
     command = [
-        *(sys.executable, "-m", "benchmarks.loads.producer", cluster.bootstrap_servers, "--seconds", str(seconds)),
+        *(sys.executable, "-m", f"benchmarks.loads.{load}", cluster.bootstrap_servers, "--seconds", str(seconds)),
         *("--linger-ms", str(LINGER_MS), "--idempotence" if idempotence else "--no-idempotence"),
     ]
     result = ProducerResult.from_json(await run_to_end(command, seconds=seconds + 180))
