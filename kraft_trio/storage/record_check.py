@@ -16,6 +16,7 @@ from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.record_limits import RecordLimits
 from kraft_trio.storage.record_window import RecordWindow
+from kraft_trio.storage.uniform_records import SHORTEST_RUN, end_of_uniform
 
 _NOT_ORDINARY = -1
 _SMALL_RECORDS: Final = 256
@@ -47,7 +48,7 @@ def is_small_and_sound(buffer: Buffer, position: int, header: BatchHeader) -> bo
     if header.attributes & COMPRESSION_ATTRIBUTES or count > _SMALL_RECORDS:
         return False
     data, at = record_bytes(buffer, position, header, 0)
-    index, at, _ = _walk_ordinary(data, at, 0, count)
+    index, at, _ = _walk(data, at, 0, count)
     return index == count and at == len(data)
 
 
@@ -68,7 +69,7 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
     while index < count:
         yield from window.fill()
         first = index
-        index, window.at, headers = _walk_ordinary(window.data, window.at, index, min(count, index + _SLICE_RECORDS))
+        index, window.at, headers = _walk(window.data, window.at, index, min(count, index + _SLICE_RECORDS))
         work += index - first + headers
         if index == first:
             # A view: a large value is looked at, not copied.
@@ -97,6 +98,14 @@ def check_steps(buffer: Buffer, position: int, header: BatchHeader, limits: Reco
             f"batch at offset {header.base_offset}: maximum timestamp {header.max_timestamp_ms}, but no record is "
             f"later than {latest_ms}"
         )
+
+
+def _walk(data: bytes, at: int, first: int, count: int) -> tuple[int, int, int]:
+    """Walk as `_walk_ordinary` does, with less time for records that are alike."""
+    index = first
+    while count - index >= SHORTEST_RUN and (run := end_of_uniform(data, at, index, count))[0] > index:
+        index, at = run
+    return _walk_ordinary(data, at, index, count)
 
 
 def _walk_ordinary(data: bytes, at: int, first: int, count: int) -> tuple[int, int, int]:
