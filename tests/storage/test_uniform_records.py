@@ -93,3 +93,14 @@ def test_a_run_is_as_long_as_its_offsets_have_one_size() -> None:
     data = run(100, b"\x01\x02v\x00", [0])
     assert end_of_uniform(data, 0, 0, 100)[0] == 64
     assert end_of_uniform(data, *reversed(end_of_uniform(data, 0, 0, 100)), 100) == (100, len(data))
+
+
+def test_a_length_of_three_bytes_is_not_read_as_one_of_two() -> None:
+    """Its third byte would pass for the attributes, and what follows for a record that is a byte shorter."""
+    fields = field(4000) + field(4990) + b"\x00"
+    content = [bytes(2) + encode_varint(number) + fields for number in range(70, 90)]
+    [size] = {2 * len(one) for one in content}
+    length = bytes([size & 0x7F | 0x80, size >> 7])
+    assert length[1] >= 0x80
+    data = length + length.join(content)
+    assert _walk(data, 0, 70, 90) == _walk_ordinary(data, 0, 70, 90) == (70, 0, 0)
