@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import math
 import random
+import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, MutableSequence
 from contextvars import ContextVar
-from functools import partial
-from operator import attrgetter
-from typing import Any, TypeVar, cast
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Final, TypeVar, cast
 
 import structlog
 import trio
-import trio.testing
 from trio._core import _run
+from trio._core._instrumentation import Instruments
+from trio._core._traps import WaitTaskRescheduled
 
 T = TypeVar("T")
 
@@ -33,25 +35,38 @@ process: ContextVar[Hashable] = ContextVar("process", default=None)
 """The process that the running task belongs to.  Tasks inherit it from the task that starts them."""
 
 
-def virtual_clock() -> trio.testing.MockClock:
+class VirtualClock(trio.abc.Clock):
     """A clock that jumps to the next deadline as soon as every task waits.
 
-    It works like Trio's own, but reads no real clock, and jumps before the scheduler looks for events, not after a turn
-    in which there were none.
+    It works like Trio's own MockClock, but reads no real clock, and jumps before the scheduler looks for events, not
+    after a turn in which there were none.
     """
-    clock = cast(Any, trio.testing.MockClock(autojump_threshold=0))
 
-    def sleep_time(deadline: float) -> float:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def start_clock(self) -> None:
+        """Do nothing: the clock stands at 0."""
+
+    def current_time(self) -> float:
+        return self.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
         """How long to wait for events, now that no task is ready to run."""
         if deadline == math.inf or _runner().waiting_for_idle:
-            return 0 if deadline <= clock._virtual_base else math.inf
-        if deadline > clock._virtual_base:
-            clock.jump(deadline - clock._virtual_base)
+            return 0 if deadline <= self.now else math.inf
+        self.now = max(self.now, deadline)
         return 0
 
-    clock.deadline_to_sleep_time = sleep_time
-    clock.current_time = partial(attrgetter("_virtual_base"), clock)
-    return cast(trio.testing.MockClock, clock)
+
+class _NothingToTell:
+    """The outcome with which a Timer wakes its task: it returns None, any number of times."""
+
+    def unwrap(self) -> None:
+        return None
+
+
+_WOKEN: Final = cast(Any, _NothingToTell())
 
 
 class Timer:
@@ -61,47 +76,49 @@ class Timer:
     deadlines it looks like such a scope.
     """
 
+    __slots__ = ("_registered_deadline", "waiter")
+
     def __init__(self) -> None:
         self._registered_deadline = math.inf
-        self._task: trio.lowlevel.Task | None = None
-
-    @property
-    def is_awaited(self) -> bool:
-        return self._task is not None
+        self.waiter: trio.lowlevel.Task | None = None
+        """The task that waits; None if no task does."""
 
     async def wait_until(self, time: float, *, shielded: bool = False) -> None:
         """Wait until that time, or the time to which it is moved; a `shielded` wait is not cancelled.
 
         Raises trio.BusyResourceError if another task is waiting.
         """
-        if self._task is not None:
+        if self.waiter is not None:
             raise trio.BusyResourceError("another task is waiting already")
-        self._task = trio.lowlevel.current_task()
+        task = self.waiter = _run.GLOBAL_RUN_CONTEXT.task
         self.move_to(time)
-        if shielded:
-            await trio.lowlevel.wait_task_rescheduled(_never_abort)
-            return
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
-        # The task of a paused process may have been cancelled since.
-        await trio.lowlevel.checkpoint_if_cancelled()
+        outcome = await _yield_to_scheduler(WaitTaskRescheduled(_never_abort if shielded else self._abort))
+        outcome.unwrap()
+        if not shielded and task._cancel_status.effectively_cancelled:
+            # The task of a paused process may have been cancelled since.
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     def move_to(self, time: float) -> None:
         """Move the end of the present wait, if there is one."""
-        if self._task is None or time == self._registered_deadline:
+        if self.waiter is None or time == self._registered_deadline:
             return
-        deadlines = _runner().deadlines
+        deadlines: Any = _run.GLOBAL_RUN_CONTEXT.runner.deadlines
         if self._registered_deadline != math.inf:
             deadlines.remove(self._registered_deadline, self)
         if time != math.inf:
             deadlines.add(time, self)
         self._registered_deadline = time
 
-    def _cancel(self, _reason: object) -> None:
-        """Trio calls this at the time."""
-        task = self._task
+    def wake(self) -> None:
+        """End the present wait."""
+        task = self.waiter
         assert task is not None
         self._end()
-        trio.lowlevel.reschedule(task)
+        task._runner.reschedule(task, _WOKEN)
+
+    def _cancel(self, _reason: object) -> None:
+        """Trio's own deadlines call this at the time."""
+        self.wake()
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         self._end()
@@ -109,16 +126,99 @@ class Timer:
 
     def _end(self) -> None:
         self.move_to(math.inf)
-        self._task = None
+        self.waiter = None
+
+
+@types.coroutine
+def _yield_to_scheduler(message: object) -> Generator[object, Any, Any]:
+    return (yield message)
 
 
 def _never_abort(_raise_cancel: object) -> trio.lowlevel.Abort:
     return trio.lowlevel.Abort.FAILED
 
 
-async def sleep(seconds: float, *, shielded: bool = False) -> None:
+def sleep(seconds: float, *, shielded: bool = False) -> Awaitable[None]:
     """`trio.sleep` at a fraction of the cost; a `shielded` one is not cancelled."""
-    await Timer().wait_until(current_time() + seconds, shielded=shielded)
+    return Timer().wait_until(current_time() + seconds, shielded=shielded)
+
+
+class _Deadlines(_run.Deadlines):
+    """Trio's deadlines, which wake timers directly.
+
+    Of equal deadlines, that which was registered first ends first; Trio compares addresses in memory.
+    """
+
+    def __init__(self, before: _run.Deadlines) -> None:
+        super().__init__()
+        self._numbers = count()
+        for deadline, _, scope in sorted(before._heap, key=lambda entry: entry[:2]):
+            if deadline == scope._registered_deadline:
+                self.add(deadline, scope)
+
+    def add(self, deadline: float, cancel_scope: Any) -> None:
+        heappush(self._heap, (deadline, next(self._numbers), cancel_scope))
+        self._active += 1
+
+    def expire(self, now: float) -> bool:
+        heap, has_ended_some = self._heap, False
+        scope: Any
+        while heap and heap[0][0] <= now:
+            deadline, _, scope = heappop(heap)
+            if deadline == scope._registered_deadline:
+                has_ended_some = True
+                if type(scope) is Timer:
+                    scope.wake()
+                else:
+                    scope._cancel(_run.CancelReason(source="deadline"))
+        if len(heap) > self._active * 2 + _run.DEADLINE_HEAP_MIN_PRUNE_THRESHOLD:
+            self._prune()
+        return has_ended_some
+
+
+class _IoManager:
+    """Trio's, which is asked for events only if there may be some.
+
+    Real events come from file descriptors that a task waits for, and from other threads and signal handlers, whose
+    calls are in the entry queue before they wake the scheduler.
+    """
+
+    def __init__(self, runner: Any) -> None:
+        self._usual, self._entries = runner.io_manager, runner.entry_queue
+        self._registered: Any = getattr(self._usual, "_registered", range(2))
+        """By file descriptor; that which wakes the scheduler is one of them.  Windows has none."""
+
+    def get_events(self, timeout: float) -> Any:
+        entries = self._entries
+        if timeout == 0 and len(self._registered) < 2 and not entries.queue and not entries.idempotent_queue:
+            return ()
+        return self._usual.get_events(timeout)
+
+    def process_events(self, events: Any) -> None:
+        if events:
+            self._usual.process_events(events)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._usual, name)
+
+
+class _Instruments(dict[str, Any], Instruments):  # type: ignore[misc]
+    """Trio's, as a dict itself: the scheduler asks five times a round whether a hook is in use."""
+
+    def __init__(self, before: Instruments) -> None:
+        dict.__init__(self, before.data)
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return self
+
+
+class _Shuffling(random.Random):
+    """Trio shuffles the batch of every round, and most batches have one task."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        if len(x) > 1:
+            super().shuffle(x)
 
 
 class RunQueue(deque[Any]):
@@ -160,7 +260,11 @@ def _runner() -> Any:
 
 def current_time() -> float:
     """`trio.current_time` at a fraction of the cost."""
-    return _run.GLOBAL_RUN_CONTEXT.runner.clock.current_time()
+    clock: Any = _run.GLOBAL_RUN_CONTEXT.runner.clock
+    try:
+        return cast(float, clock.now)
+    except AttributeError:  # Not a deterministic run.
+        return cast(float, clock.current_time())
 
 
 def run_queue() -> RunQueue:
@@ -188,15 +292,18 @@ def run_deterministically(main: Callable[[], Awaitable[T]], *, seed: int | str) 
     async def with_own_run_queue() -> T:
         runner = _runner()
         runner.runq = RunQueue(runner.runq, seed)
+        runner.deadlines = _Deadlines(runner.deadlines)
+        runner.io_manager = _IoManager(runner)
+        runner.instruments = _Instruments(runner.instruments)
         return await main()
 
     scheduler = cast(Any, _run)
     switch, source = scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r
     # Saved here and not where logs are captured, because an aborted run does not finish its tasks.
     logging = structlog.get_config()
-    scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = True, random.Random(f"{seed}/scheduler")
+    scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r = True, _Shuffling(f"{seed}/scheduler")
     try:
-        return trio.run(with_own_run_queue, clock=virtual_clock())
+        return trio.run(with_own_run_queue, clock=VirtualClock())
     except BaseExceptionGroup as group:
         # Ctrl-C interrupts any task, and arrives in the groups of its nurseries.
         if group.split(KeyboardInterrupt)[0] is not None:

@@ -173,7 +173,7 @@ def test_a_cancelled_wait_leaves_the_timer_to_others() -> None:
         with trio.move_on_after(1) as scope:
             await timer.wait_until(5)
         assert scope.cancelled_caught
-        assert not timer.is_awaited
+        assert timer.waiter is None
         timer.move_to(2)
         await timer.wait_until(7)
         return trio.current_time()
@@ -195,7 +195,7 @@ def test_a_wait_that_ended_in_a_paused_process_can_still_be_cancelled() -> None:
             await trio.sleep(0.5)
             run_queue().pause("paused")
             await trio.sleep(1.0)
-            assert not timer.is_awaited
+            assert timer.waiter is None
             nursery.cancel_scope.cancel()
             run_queue().resume("paused")
         return ended

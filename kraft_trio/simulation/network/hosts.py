@@ -60,7 +60,7 @@ class SimulatedListener:
         self._acceptable.move_to(self._waiting[0][0])
 
     async def accept(self) -> ImmediateStream:
-        if self._acceptable.is_awaited and not self._is_closed:
+        if self._acceptable.waiter is not None and not self._is_closed:
             raise trio.BusyResourceError("another task is accepting")
         await trio.lowlevel.checkpoint()
         while True:

@@ -18,6 +18,8 @@ RETRANSMISSION_MAX_S: Final = 120.0
 GIVE_UP_S: Final = 90.0
 """A connection is given up after this long without a sign of the peer, by the keep-alive settings of our sockets."""
 
+_HANDSHAKES: Final = int(Blocked.HANDSHAKES)
+
 
 def retransmitted_at(sent_at: float, not_before: float, first_s: float = RETRANSMISSION_S) -> float:
     """The time of the first retransmission, not before `not_before`, of data that was lost at `sent_at`."""
@@ -53,13 +55,11 @@ class Link:
         """Blocked flags of the traffic that waits for the end of a clog."""
         self.resets = False
         """Whether new connections are refused."""
+        self.blocked = 0
+        """Blocked flags of both."""
         self.settings = settings
         self.has_faults = False
         self.apply(settings)
-
-    @property
-    def blocked(self) -> int:
-        return self.lost | self.held
 
     def apply(self, default: LinkSettings) -> None:
         """Take the default, except for the link's own settings."""
@@ -79,6 +79,7 @@ class Link:
                 else:
                     self.lost |= flags
                     self.resets = self.resets or (cut.manner is Manner.RESET and flags != 0)
+        self.blocked = self.lost | self.held
         if (self.lost, self.held, self.resets) != before:
             for pipe in list(self.pipes.values()):
                 pipe.link_changed()
@@ -113,4 +114,4 @@ class Link:
         return not self.passes_handshakes() or (self.settings.loss > 0 and self.random.random() < self.settings.loss)
 
     def passes_handshakes(self) -> bool:
-        return not self.blocked & Blocked.HANDSHAKES
+        return not self.blocked & _HANDSHAKES

@@ -17,6 +17,7 @@ from kraft_trio.wire.api import API_VERSIONS
 WINDOW_BYTES: Final = 1024 * 1024
 """How many bytes may be in flight or unread in one direction; a sender of more waits."""
 
+_API_VERSIONS_KEY: Final = API_VERSIONS.key
 _REQUESTS: Final = int(Blocked.REQUESTS)
 _ANSWERS: Final = int(Blocked.ANSWERS)
 _HANDSHAKES: Final = int(Blocked.HANDSHAKES)
@@ -114,25 +115,27 @@ class Pipe:
         """Send some bytes, or end the stream with no bytes.  Returns when they arrive; infinity if they are stopped."""
         if self.source_is_gone:
             return inf
-        if self.target.is_ghost:
-            self.target.leave()
+        target = self.target
+        if target.is_ghost:
+            target.leave()
             return inf
         link = self.link
         now = current_time()
         category = self._category
-        if not data or (message is not None and message.api_key == API_VERSIONS.key):
+        if not data or (message is not None and message.api_key == _API_VERSIONS_KEY):
             category = _HANDSHAKES
-        is_stopped = self.is_stopped or link.blocked & category
-        arrives_at = inf if is_stopped else max(now + link.latency_s() + delay_s, self._last_arrival)
-        if self.target_is_gone and not is_stopped:
-            self._bounce(arrives_at)
-            return arrives_at
-        piece = Piece(data, message, now, arrives_at, category, bool(link.lost & category))
+        arrives_at = inf
+        if not (self._last_arrival == inf or link.blocked & category):
+            arrives_at = max(now + link.latency_s() + delay_s, self._last_arrival)
+            if self.target_is_gone:
+                self._bounce(arrives_at)
+                return arrives_at
+        pieces = self._pieces
+        pieces.append(Piece(data, message, now, arrives_at, category, link.lost & category != 0))
         self._last_arrival = arrives_at
         self.room -= len(data)
-        self._pieces.append(piece)
-        if self._pieces[0] is piece:
-            self.target.rearm()
+        if len(pieces) == 1:
+            target.rearm()
         return arrives_at
 
     def reset(self, not_before: float | None = None) -> None:

@@ -119,7 +119,8 @@ class SimulatedStream(ImmediateStream):
     # Sending
 
     def send_now(self, *parts: bytes | memoryview) -> int:
-        self._check_open()
+        if self.is_closed:
+            raise self._why_closed()
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         if self.incoming.reset_at <= (now := current_time()) or self._given_up_at <= now:
             raise trio.BrokenResourceError("the connection was reset or given up")
@@ -161,14 +162,20 @@ class SimulatedStream(ImmediateStream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
+        sent = 0
+        if isinstance(data, bytes):
+            sent = self.send_now(data)
+            if sent == len(data):
+                return
         with memoryview(data) as view:
-            sent = self.send_now(view)
+            sent += self.send_now(view[sent:])
             while sent < len(view):
                 await self.wait_send_all_might_not_block()
                 sent += self.send_now(view[sent:])
 
     async def wait_send_all_might_not_block(self) -> None:
-        self._check_open()
+        if self.is_closed:
+            raise self._why_closed()
         await self._writable.wait_until(self._room_or_end_at())
 
     def _room_or_end_at(self) -> float:
@@ -177,16 +184,19 @@ class SimulatedStream(ImmediateStream):
     # Receiving
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        self._check_open()
-        if self._readable.is_awaited:
+        if self.is_closed:
+            raise self._why_closed()
+        if self._readable.waiter is not None:
             raise trio.BusyResourceError("another task is receiving")
         incoming = self.incoming
-        if incoming.next_event_at() <= current_time():
+        next_event_at = incoming.next_event_at()
+        if next_event_at <= current_time():
             await trio.lowlevel.checkpoint()
         else:
-            await self._readable.wait_until(self._event_at())
+            await self._readable.wait_until(min(next_event_at, self._given_up_at))
         while True:
-            self._check_open()
+            if self.is_closed:
+                raise self._why_closed()
             now = current_time()
             taken = incoming.take(now, max_bytes or RECEIVE_BYTES)
             if taken is not None:
@@ -278,18 +288,18 @@ class SimulatedStream(ImmediateStream):
 
     def window_opened(self) -> None:
         """The peer has read something, so that more can be sent."""
-        if self._writable.is_awaited:
+        if self._writable.waiter is not None:
             self.rearm()
 
     def rearm(self) -> None:
         """Move the end of the present waits to the right time."""
-        if self._readable.is_awaited:
-            self._readable.move_to(self._event_at())
-        if self._writable.is_awaited:
+        readable = self._readable
+        if readable.waiter is not None:
+            readable.move_to(self._event_at())
+        if self._writable.waiter is not None:
             self._writable.move_to(self._room_or_end_at())
 
-    def _check_open(self) -> None:
+    def _why_closed(self) -> trio.BrokenResourceError | trio.ClosedResourceError:
         if self._is_dead:
-            raise trio.BrokenResourceError("the process that owned the stream is no more")
-        if self.is_closed:
-            raise trio.ClosedResourceError("the stream was closed")
+            return trio.BrokenResourceError("the process that owned the stream is no more")
+        return trio.ClosedResourceError("the stream was closed")
