@@ -12,6 +12,7 @@ import trio
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config import NodeConfig, parse_config
+from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -49,7 +50,8 @@ class World:
         self.voter_ids = setup.voter_ids
         self.observer_ids = setup.observer_ids
         self.node_ids = (*self.voter_ids, *self.observer_ids)
-        self._began_at_s = current_time()
+        self.began_at_s: Final = current_time()
+        """Trio's time when the run began."""
         self._configs: dict[int, NodeConfig] = {}
         self._moves: dict[int, int] = {}
         self.has_stable_names = False
@@ -72,7 +74,9 @@ class World:
             Voter(self.new_key(node_id, 0), Endpoints({LISTENER: self.endpoint_of(node_id)}), VersionRange(0, 1))
             for node_id in self.voter_ids
         )
-        self.trace = Trace(lambda: round(self.now_s * 1_000_000), self._state_of)
+        self._seen: dict[int, tuple[QuorumView, tuple[int, str, int | None], tuple[int, ...]]] = {}
+        """By node id, the last view of which a state was told, with the parts of a state that come from it."""
+        self.trace = Trace(self._now_us, self._state_of)
         self.history = History(lambda: self.now_s, self._operation_changed, self._end_of_values)
         """What clients asked for, and what they were told."""
         self.facts = RunFacts(self.cluster_id, setup.kraft_version, self.initial_voters, self.history)
@@ -89,7 +93,10 @@ class World:
     @property
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
-        return current_time() - self._began_at_s
+        return current_time() - self.began_at_s
+
+    def _now_us(self) -> int:
+        return round((current_time() - self.began_at_s) * 1_000_000)
 
     @property
     def nursery(self) -> trio.Nursery:
@@ -239,7 +246,8 @@ class World:
         for listener in self.message_listeners:
             listener(message)
         what = "delivered" if message.delivered else "sent"
-        moment = f"{self.now_s:.6f} {what} {message.source} {message.target} {message.connection} "
+        now_s = current_time() - self.began_at_s
+        moment = f"{now_s:.6f} {what} {message.source} {message.target} {message.connection} "
         self.trace.fold(moment.encode() + message.raw)
         if self.trace.records_messages:
             self.trace.record(
@@ -281,4 +289,13 @@ class World:
         replica = self.facts.present.get(node_id)
         if replica is None:
             return NO_STATE
-        return NodeState.of(replica.view, replica.log_end, replica.synced_end, replica.high_watermark)
+        view, entries = replica.view, replica.entries
+        log_end = entries[-1].next_offset if entries else 0
+        if view is None:
+            return NodeState(log_end=log_end, synced_end=replica.synced_end, high_watermark=replica.high_watermark)
+        # Views are immutable, so what was read from one stays right for that very object.
+        seen = self._seen.get(node_id)
+        if seen is None or seen[0] is not view:
+            role = type(view.role).__name__
+            seen = self._seen[node_id] = (view, (view.epoch, role, view.leader_id), view.voters.ids)
+        return NodeState(*seen[1], log_end, replica.synced_end, replica.high_watermark, seen[2])

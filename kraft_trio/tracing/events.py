@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import attrs
 import msgpack
@@ -43,6 +44,9 @@ class NodeState(NamedTuple):
 
 
 NO_STATE: Final = NodeState()
+
+_PLAIN: Final = frozenset({int, float, str, bool, type(None)})
+"""Types of details that a trace stores as they are."""
 
 
 @attrs.frozen
@@ -89,15 +93,12 @@ def event_of(
     details: Mapping[str, object],
 ) -> TraceEvent:
     """Make an event from a node's state and from details of any type."""
-    return TraceEvent(
-        sequence,
-        time_us,
-        node,
-        kind,
-        *state,
-        cause,
-        {name: plain(value) for name, value in details.items()},
-    )
+    return TraceEvent(sequence, time_us, node, kind, *state, cause, _plain_details(details))
+
+
+def _plain_details(details: Mapping[str, object]) -> dict[str, Detail]:
+    # Most values are plain, and none of them costs a call.
+    return {name: cast(Detail, value) if type(value) in _PLAIN else plain(value) for name, value in details.items()}
 
 
 class Trace:
@@ -109,7 +110,8 @@ class Trace:
         self._sequence = 0
         self._digest = hashlib.blake2b(digest_size=16)
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
-        self._last: dict[int | None, deque[TraceEvent]] = {}
+        self._last: dict[int | None, deque[tuple[Any, ...]]] = {}
+        """By node, the fields of its last events.  Few of them are ever read, so they are no events yet."""
         self.listeners: list[Callable[[TraceEvent], object]] = []
         """Each listener is called with every event, in the step in which it happens."""
         self.records_messages = False
@@ -120,25 +122,27 @@ class Trace:
         """The number of events so far."""
         return self._sequence
 
-    def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> TraceEvent:
+    def record(self, kind: str, *, node: int | None = None, cause: str = "", **details: object) -> None:
         """Record an event that happens now."""
-        return self.note(kind, node, cause, details)
+        self.note(kind, node, cause, details)
 
-    def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> TraceEvent:
+    def note(self, kind: str, node: int | None, cause: str, details: Mapping[str, object]) -> None:
         """Like `record`, for details of any name."""
         state = NO_STATE if node is None else self._state_of(node)
         time_us = self._now_us()
-        event = event_of(self._sequence, time_us, node, kind, state, cause, details)
+        plain_details = _plain_details(details)
+        fields = (self._sequence, time_us, node, kind, *state, cause, plain_details)
         self._sequence += 1
         if kind != "message":
-            self._digest.update(self._pack((time_us, node, kind, cause, event.details, *state)))
+            self._digest.update(self._pack((time_us, node, kind, cause, plain_details, *state)))
         last = self._last.get(node)
         if last is None:
             last = self._last[node] = deque(maxlen=REMEMBERED)
-        last.append(event)
-        for listener in self.listeners:
-            listener(event)
-        return event
+        last.append(fields)
+        if self.listeners:
+            event = TraceEvent(*fields)
+            for listener in self.listeners:
+                listener(event)
 
     def fold(self, data: bytes) -> None:
         """Let the digest also cover `data`, for things that happen and are not events."""
@@ -150,8 +154,8 @@ class Trace:
 
     def last_events(self, nodes: Collection[int | None], count: int) -> list[TraceEvent]:
         """At most `count` of the newest events of those nodes and of the world, oldest first."""
-        chosen = [event for node in sorted({*nodes, None}, key=str) for event in self._last.get(node, ())]
-        return sorted(chosen, key=lambda event: event.sequence)[-count:]
+        chosen = [fields for node in {*nodes, None} for fields in self._last.get(node, ())]
+        return [TraceEvent(*fields) for fields in sorted(chosen, key=itemgetter(0))[-count:]]
 
 
 def plain(value: object) -> Detail:
