@@ -18,7 +18,7 @@ from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.running import open_node
-from kraft_trio.simulation.deterministic import process, run_queue
+from kraft_trio.simulation.deterministic import current_time, process, run_queue
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.facts.device import Device
@@ -143,7 +143,8 @@ class Machine:
         return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
-        return EPOCH_MS + self.wall_clock_offset_ms + round(self.world.now_s * 1000 * (1.0 + self.clock_drift))
+        now_s = current_time() - self.world.began_at_s
+        return EPOCH_MS + self.wall_clock_offset_ms + round(now_s * 1000 * (1.0 + self.clock_drift))
 
     def _clock(self) -> Callable[[], float]:
         """A clock with the present drift, which stays what it is."""

@@ -20,25 +20,37 @@ class _Change:
 class Names:
     """Every change takes effect wholly or not at all, including a rename."""
 
-    __slots__ = ("_unsynced", "durable", "present")
+    __slots__ = ("_sorted", "_unsynced", "durable", "present")
 
     def __init__(self) -> None:
         self.present: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
         """The names after a crash that loses everything unsynced."""
         self._unsynced: list[_Change] = []
+        self._sorted: list[str] | None = None
+        """The names of `present`, sorted; None since the last change."""
+
+    @property
+    def listing(self) -> list[str]:
+        """The names that readers see, in a list of the caller's own."""
+        if self._sorted is None:
+            self._sorted = sorted(self.present)
+        return self._sorted[:]
 
     def add(self, name: str, inode: Inode) -> None:
         """Add a new file, which replaces one of the same name."""
         self.present[name] = inode
+        self._sorted = None
         self._unsynced.append(_Change(inode, name))
 
     def remove(self, name: str) -> None:
         self._unsynced.append(_Change(self.present.pop(name), None))
+        self._sorted = None
 
     def rename(self, old: str, new: str) -> None:
         inode = self.present.pop(old)
         self.present[new] = inode
+        self._sorted = None
         self._unsynced.append(_Change(inode, new))
 
     def sync(self) -> None:
@@ -59,6 +71,7 @@ class Names:
             if change.added is not None:
                 self.durable[change.added] = change.inode
         self.present = dict(self.durable)
+        self._sorted = None
         self._unsynced.clear()
 
     def copy(self, copies: dict[Inode, Inode]) -> Names:

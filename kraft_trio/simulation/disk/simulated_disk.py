@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
+from functools import lru_cache
 
 import trio
 
@@ -151,14 +152,15 @@ class SimulatedDisk:
 
     def peek(self, path: str) -> bytes | None:
         """The content of a file as readers see it; None if there is no such file."""
-        names = self._directories.get(parent(path))
-        inode = None if names is None else names.present.get(base_name(path))
+        directory, name = _split(path)
+        names = self._directories.get(directory)
+        inode = None if names is None else names.present.get(name)
         return None if inode is None else bytes(inode.content)
 
     def peek_names(self, path: str) -> list[str]:
         """The names of the files in a directory, sorted; empty if there is no such directory."""
         names = self._directories.get(path)
-        return [] if names is None else sorted(names.present)
+        return [] if names is None else names.listing
 
     def durable_bytes(self, path: str) -> bytes | None:
         """The content after a crash that loses everything unsynced, including names; None if there is no such file."""
@@ -361,5 +363,12 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "no such file", path) from None
 
     def _durable_inode(self, path: str) -> Inode | None:
-        names = self._directories.get(parent(path))
-        return None if names is None else names.durable.get(base_name(path))
+        directory, name = _split(path)
+        names = self._directories.get(directory)
+        return None if names is None else names.durable.get(name)
+
+
+@lru_cache(maxsize=1024)
+def _split(path: str) -> tuple[str, str]:
+    """Directory and name.  A run has few paths, and looks at them all the time."""
+    return parent(path), base_name(path)

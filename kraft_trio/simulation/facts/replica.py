@@ -110,8 +110,11 @@ class Replica:
 
     def entry_ending_at(self, next_offset: int) -> Entry | None:
         """The entry whose offsets end there (exclusive)."""
-        index = bisect_left(self.entries, next_offset, key=_next_offset_of)
-        found = self.entries[index] if index < len(self.entries) else None
+        entries = self.entries
+        if entries and entries[-1].next_offset == next_offset:
+            return entries[-1]
+        index = bisect_left(entries, next_offset, key=_next_offset_of)
+        found = entries[index] if index < len(entries) else None
         return found if found is not None and found.next_offset == next_offset else None
 
     def entry_at(self, offset: int) -> Entry | None:
@@ -121,7 +124,10 @@ class Replica:
 
     def entries_from(self, offset: int) -> Sequence[Entry]:
         """The entries that begin there or later."""
-        return self.entries[bisect_left(self.entries, offset, key=_base_offset_of) :]
+        entries = self.entries
+        if entries and entries[-1].next_offset <= offset:
+            return []
+        return entries[bisect_left(entries, offset, key=_base_offset_of) :]
 
     # What the device holds
 

@@ -93,6 +93,9 @@ class RunFacts:
 
     def highest_claim(self, member: ReplicaKey, epoch: int) -> int | None:
         """The highest offset that this member of a voter set has fetched from in that epoch."""
+        if member in self._started:
+            # One incarnation alone is this member, and has its key.
+            return self.claims.get((member, epoch))
         claims = (self.claims.get((replica.key, epoch)) for replica in self.incarnations(member))
         return max((claim for claim in claims if claim is not None), default=None)
 
@@ -165,7 +168,8 @@ class RunFacts:
             return
         for partition in request.partitions:
             of_epoch = (replica.key, partition.current_leader_epoch)
-            self.claims[of_epoch] = max(self.claims.get(of_epoch, 0), partition.fetch_offset)
+            if partition.fetch_offset >= self.claims.get(of_epoch, 0):
+                self.claims[of_epoch] = partition.fetch_offset
 
     def message_delivered(self, message: Message) -> None:
         if message.api_key != VOTE.key or not message.is_request:

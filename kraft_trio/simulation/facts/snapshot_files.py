@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import lru_cache
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -14,10 +15,15 @@ from kraft_trio.storage.disk import join
 from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
 
 
-def snapshots_of(replica: Replica) -> list[OffsetAndEpoch]:
+def snapshots_of(replica: Replica) -> tuple[OffsetAndEpoch, ...]:
     """The ids of the snapshots in its directory, ascending, without the bootstrap checkpoint."""
-    names = replica.device.content.peek_names(replica.device.partition_path)
-    return [snapshot_id for snapshot_id in checkpoint_ids(names) if snapshot_id.offset]
+    return _snapshots_among(tuple(replica.device.content.peek_names(replica.device.partition_path)))
+
+
+@lru_cache(maxsize=64)
+def _snapshots_among(names: tuple[str, ...]) -> tuple[OffsetAndEpoch, ...]:
+    """The same names stand for the same snapshots, and a directory changes far less often than it is looked at."""
+    return tuple(snapshot_id for snapshot_id in checkpoint_ids(list(names)) if snapshot_id.offset)
 
 
 def path_of(replica: Replica, snapshot_id: OffsetAndEpoch) -> str:

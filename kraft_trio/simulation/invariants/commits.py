@@ -143,11 +143,15 @@ class CommitByMajority(Invariant):
             return
         voters = self.facts.voters.newest(replica)
         entry = replica.entry_at(new - 1)
-        holders = [] if entry is None else [v.key for v in voters if self._holds(v.key, entry, view.epoch)]
-        if not is_majority(len(holders), voters):
-            fact = f"{key} leads epoch {view.epoch} and takes its log up to offset {new} for committed"
-            other = f"of the voters {text_of(voters)} only {text_of_keys(holders)} hold that durably"
-            self.violated(fact, other, (key.id, *voters.ids))
+        holders: list[ReplicaKey] = []
+        for voter in voters:
+            if entry is not None and self._holds(voter.key, entry, view.epoch):
+                holders.append(voter.key)
+                if is_majority(len(holders), voters):
+                    return  # Further holders cannot make it less than a majority.
+        fact = f"{key} leads epoch {view.epoch} and takes its log up to offset {new} for committed"
+        other = f"of the voters {text_of(voters)} only {text_of_keys(holders)} hold that durably"
+        self.violated(fact, other, (key.id, *voters.ids))
 
     def _holds(self, member: ReplicaKey, entry: Entry, epoch: int) -> bool:
         for replica in self.facts.incarnations(member):

@@ -190,7 +190,12 @@ class DeadIncarnations(Invariant):
         request = message.value
         said: list[ReplicaKey] = []
         if isinstance(request, FetchRequest) and request.replica_id >= 0:
-            said = [ReplicaKey(request.replica_id, partition.replica_directory_id) for partition in request.partitions]
+            own_id, own_directory_id = sender.key.id, sender.key.directory_id
+            said = [
+                ReplicaKey(request.replica_id, partition.replica_directory_id)
+                for partition in request.partitions
+                if request.replica_id != own_id or partition.replica_directory_id != own_directory_id
+            ]
         elif isinstance(request, VoteRequest):
             said = [request.replica]
         for key in said:
