@@ -48,6 +48,7 @@ async def load_requests(records: AsyncIterator[Record]) -> tuple[RequestTable, A
         if version != _VERSION:
             raise ValueError(f"version {version} of the table, {_VERSION} expected")
         applied = [_applied_request(await anext(records, None)) for _ in range(int(first.headers[0][1] or b""))]
+        _check("floor_ms", floor_ms, int)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise CorruptSnapshotError(f"the table of requests cannot be read: {error}") from error
     return RequestTable(applied, floor_ms), records
@@ -57,7 +58,14 @@ def _applied_request(record: Record | None) -> AppliedRequest:
     if record is None:
         raise ValueError("it ends too early")
     request_id, timestamp_ms, outcome = _unpacked(record)
+    for name, value, cls in (("id", request_id, bytes), ("timestamp", timestamp_ms, int), ("outcome", outcome, bytes)):
+        _check(name, value, cls)
     return AppliedRequest(UUID(bytes=request_id), timestamp_ms, outcome)
+
+
+def _check(name: str, value: object, cls: type[object]) -> None:
+    if type(value) is not cls:
+        raise ValueError(f"{name}: {type(value).__name__} given, {cls.__name__} expected")
 
 
 def _packed(*parts: object) -> bytes:

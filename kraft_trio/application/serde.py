@@ -130,10 +130,16 @@ class MsgpackSerde(Generic[T]):
         try:
             return cast(T, self._converter.structure(fields, registered.cls))
         except Exception as error:
-            import cattrs
+            raise SerdeError(f"{tag!r} version {version}: {_problems(error)}") from error
 
-            problems = "; ".join(cattrs.transform_error(error))
-            raise SerdeError(f"{tag!r} version {version}: {problems}") from error
+
+def _problems(error: Exception) -> str:
+    import cattrs
+
+    try:
+        return "; ".join(cattrs.transform_error(error))
+    except TypeError:  # cattrs expects the names of unknown fields to be texts, and bytes may say anything
+        return "unknown fields"
 
 
 def _difference(value: Any, decoded: Any) -> str:

@@ -175,7 +175,7 @@ def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
                 f"{fields['logEndEpoch']}, from then on epoch {fields['newEpoch']}"
             )
             step = fields["step"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StorageError(f"{path}: line {number} does not describe a recovery: {error!r}") from None
         if step == "done":
             yield told

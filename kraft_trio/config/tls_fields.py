@@ -54,7 +54,7 @@ def _parse_rules(text: str) -> tuple[PrincipalRule, ...]:
 def _compile(pattern: str) -> None:
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"the pattern {pattern!r} is not a regular expression: {error}") from None
 
 
@@ -140,7 +140,7 @@ class TlsFields:
     cipher_suites: tuple[str, ...] = config_key(
         "ssl.cipher.suites",
         ListOf("names of cipher suites of TLS 1.2, separated by commas", str),
-        "The cipher suites of TLS 1.2; by default OpenSSL's.",
+        "The cipher suites of TLS 1.2; by default those of AES-GCM and ChaCha20 with ECDHE.",
         default=(),
     )
     principal_mapping_rules: tuple[PrincipalRule, ...] = config_key(

@@ -45,10 +45,11 @@ class Credentials:
         self._seen = files
         try:
             context, store = self._make(self._tls), key_store(self._tls)
+            expires_at = None if store is None else store.expires_at
         except ConfigError as error:
             log.warning("changed certificates not used", listener=self.name, reason=str(error))
             return
-        self._context, self.expires_at = context, None if store is None else store.expires_at
+        self._context, self.expires_at = context, expires_at
         log.info("certificates taken over", listener=self.name, expires_at=str(self.expires_at))
 
     def _files(self) -> tuple[object, ...]:

@@ -32,12 +32,15 @@ def principal_of(certificate: bytes, rules: Sequence[PrincipalRule]) -> str:
     """
     try:
         name = distinguished_name(x509.load_der_x509_certificate(certificate).subject)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise ProtocolError(f"the subject of the certificate cannot be read: {error}") from error
     for rule in rules:
         match = re.fullmatch(rule.pattern, name)
         if match is not None:
-            return f"User:{_mapped(match, rule)}"
+            try:
+                return f"User:{_mapped(match, rule)}"
+            except IndexError:
+                raise ProtocolError(f"{rule} of ssl.principal.mapping.rules names a group that it lacks") from None
     raise ProtocolError(f"no rule of ssl.principal.mapping.rules matches {name!r}")
 
 

@@ -37,7 +37,7 @@ def read_scram_file(path: str) -> tuple[ScramCredential, ...]:
             continue
         try:
             credential = _credential(line)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             # The error may quote the line.
             raise ConfigError(f"{path}: line {number} is no credential of SCRAM") from None
         found[credential.mechanism, credential.name] = credential

@@ -19,6 +19,8 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.security.cipher_suites import openssl_name
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_TLS_1_2_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""With forward secrecy and authenticated encryption; RFC 9325, section 4.2.  TLS 1.3 has no others."""
 _VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -31,8 +33,11 @@ class KeyStore:
 
     @property
     def expires_at(self) -> datetime:
-        """When the node's own certificate expires."""
-        return x509.load_pem_x509_certificates(self.pem)[0].not_valid_after_utc
+        """When the node's own certificate expires.  Raises ConfigError."""
+        try:
+            return x509.load_pem_x509_certificates(self.pem)[0].not_valid_after_utc
+        except (ValueError, x509.InvalidVersion) as error:
+            raise _refused("keystore_location", "...", f"no certificate that can be read: {error}") from error
 
 
 def server_context(tls: TlsFields) -> ssl.SSLContext:
@@ -92,6 +97,7 @@ def _set_up(context: ssl.SSLContext, tls: TlsFields, store: KeyStore | None) -> 
     versions = [_VERSIONS[name] for name in tls.enabled_protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_ciphers(_TLS_1_2_CIPHERS)
     if tls.cipher_suites:
         try:
             context.set_ciphers(":".join(openssl_name(name) for name in tls.cipher_suites))
@@ -112,12 +118,13 @@ def _trust(context: ssl.SSLContext, tls: TlsFields, purpose: ssl.Purpose) -> Non
     elif tls.truststore_location:
         field, value = "truststore_location", tls.truststore_location
         content = _read(field, value)
-        pem = _certificates(tls, content) if tls.truststore_type == "PKCS12" else content.decode("ascii", "replace")
+        pem = _certificates(tls, content) if tls.truststore_type == "PKCS12" else content.decode("latin-1")
     else:
         context.load_default_certs(purpose)
         return
     try:
-        context.load_verify_locations(cadata=pem)
+        # Comments between the certificates may be in any encoding.
+        context.load_verify_locations(cadata=pem.encode("ascii", "backslashreplace").decode())
     except (ssl.SSLError, ValueError) as error:
         raise _refused(field, value, f"no certificates in PEM: {error}") from error
 

@@ -32,10 +32,11 @@ class BootCounter:
             log.warning("the boot counter cannot be read, and begins again", file=self._path, reason=str(error))
             return
         line = found.partition(b"\n")[0]
-        if with_crc(line) == found:
-            self.value = json.loads(line)["boot"]
-        else:
+        value = _boot(line) if with_crc(line) == found else None
+        if value is None:
             log.warning("the boot counter is damaged, and begins again", file=self._path)
+        else:
+            self.value = value
 
     async def raise_to(self, value: int) -> None:
         """Store a higher number durably; it counts once it is stored.  Raises OSError."""
@@ -43,3 +44,13 @@ class BootCounter:
         line = json.dumps({"boot": value, "data_version": 0}, separators=(",", ":")).encode()
         await self._disk.replace(self._path, with_crc(line))
         self.value = value
+
+
+def _boot(line: bytes) -> int | None:
+    """The number in the first line; None if there is none."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    value = fields.get("boot") if isinstance(fields, dict) else None
+    return value if type(value) is int and value >= 0 else None

@@ -162,7 +162,7 @@ def _structured(converter: cattrs.Converter, records: Iterator[Any], name: str) 
             record = next(records)
         except StopIteration:
             return
-        except (ValueError, msgpack.UnpackException) as error:
+        except (ValueError, RecursionError, msgpack.UnpackException) as error:
             raise TraceFileError(f"{name}: record {number}: {error}") from error
         try:
             structured: TraceHeader | TraceEvent = (

@@ -1,0 +1,12 @@
+"""All decoders of foreign bytes, by name."""
+
+from __future__ import annotations
+
+from scripts.fuzzing.decoder import Decoder
+from scripts.fuzzing.decoders import batches, clients, configuration, files, values, wire
+
+DECODERS: dict[str, Decoder] = {
+    decoder.name: decoder
+    for module in (wire, batches, clients, values, files, configuration)
+    for decoder in module.DECODERS
+}

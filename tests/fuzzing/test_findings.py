@@ -1,0 +1,49 @@
+"""Inputs that `scripts/fuzz` found: once they led to errors that nobody expected, or to a node that ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_trio.storage.quorum_state import with_crc
+from scripts.fuzzing.decoder import accepts
+from scripts.fuzzing.decoders import DECODERS
+from scripts.fuzzing.decoders.configuration import pems
+
+DEEP = b"[" * 2000
+
+REFUSED = {
+    "a field whose name is a number": (
+        "msgpack-values",
+        b"\x93\xa5Order\x01\x82\xa6number\x01\x05\xa4name",
+    ),
+    "an outcome that is a number": (
+        "request-tables",
+        b"\x92\x92\xc4\x03\x92\x01\x01\x92\xaekraft.requests\xc4\x011\x92\xc4\x15\x93\xc4\x10" + bytes(16) + b"\x05\x07\xc0",
+    ),
+    "a request id that is a text": (
+        "request-tables",
+        b"\x92\x92\xc4\x03\x92\x01\x01\x92\xaekraft.requests\xc4\x011\x92\xc4\x15\x93\xb0" + b"a" * 16 + b"\x05\xc4\x00\xc0",
+    ),
+    "deep JSON among recoveries": ("recoveries", DEEP),
+    "deep JSON in a trace": ("trace-ndjson", b'{"a":' + DEEP + b"\n"),
+    "deep JSON among users": ("scram-users", DEEP),
+    "a rule that names no group": ("principal-rules", b"RULE:^CN=x$/$1/"),
+    "a certificate of an unknown version": (
+        "certificates",
+        DECODERS["certificates"].seeds()[0].replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x12", 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), REFUSED.values(), ids=REFUSED)
+def test_it_is_refused(name: str, data: bytes) -> None:
+    assert not accepts(DECODERS[name], data)
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{}", b'{"boot":"1"}', b'{"boot":-1}', b"\xff", DEEP])
+def test_a_boot_counter_without_a_number_begins_again(line: bytes) -> None:
+    assert DECODERS["boots"].decode(with_crc(line)) == 0
+
+
+def test_a_trust_store_may_have_comments_in_any_encoding() -> None:
+    assert accepts(DECODERS["pem"], "# Müller\n".encode() + pems()[0] + "# Ø\n".encode("latin-1"))
