@@ -11,19 +11,21 @@ from scripts.fuzzing.decoders.configuration import pems
 
 DEEP = b"[" * 2000
 
+
+def one_request(request_id: bytes, outcome: bytes) -> bytes:
+    """A snapshot with a table of one request; its id and outcome are msgpack."""
+    request = b"\x93" + request_id + b"\x05" + outcome
+    head = b"\x92\x92\xc4\x03\x92\x01\x01\x92\xaekraft.requests\xc4\x011"
+    return head + b"\x92\xc4" + bytes([len(request)]) + request + b"\xc0"
+
+
 REFUSED = {
     "a field whose name is a number": (
         "msgpack-values",
         b"\x93\xa5Order\x01\x82\xa6number\x01\x05\xa4name",
     ),
-    "an outcome that is a number": (
-        "request-tables",
-        b"\x92\x92\xc4\x03\x92\x01\x01\x92\xaekraft.requests\xc4\x011\x92\xc4\x15\x93\xc4\x10" + bytes(16) + b"\x05\x07\xc0",
-    ),
-    "a request id that is a text": (
-        "request-tables",
-        b"\x92\x92\xc4\x03\x92\x01\x01\x92\xaekraft.requests\xc4\x011\x92\xc4\x15\x93\xb0" + b"a" * 16 + b"\x05\xc4\x00\xc0",
-    ),
+    "an outcome that is a number": ("request-tables", one_request(b"\xc4\x10" + bytes(16), b"\x07")),
+    "a request id that is a text": ("request-tables", one_request(b"\xb0" + b"a" * 16, b"\xc4\x00")),
     "deep JSON among recoveries": ("recoveries", DEEP),
     "deep JSON in a trace": ("trace-ndjson", b'{"a":' + DEEP + b"\n"),
     "deep JSON among users": ("scram-users", DEEP),
@@ -32,7 +34,7 @@ REFUSED = {
         "certificates",
         DECODERS["certificates"].seeds()[0].replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x12", 1),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "data"), REFUSED.values(), ids=REFUSED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
+import hmac
 
 import pytest
 from hypothesis import given
@@ -85,6 +87,31 @@ def test_unknown_user_and_wrong_password_look_alike(mechanism: str) -> None:
     assert len(said) <= 1
 
 
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
+@pytest.mark.parametrize("password", ["pencil", "pen"])
+def test_a_client_may_repeat_its_nonce_as_librdkafka_did(mechanism: str, password: str) -> None:
+    """Its proof is of the message as it was sent."""
+    name = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
+    server = server_of(mechanism)
+    first = server.evaluate(b"n,,n=user,r=mine").decode()
+    both = first.partition(",")[0].removeprefix("r=")
+    unproven = f"c=biws,r=mine{both}"
+    signed = f"n=user,r=mine,{first},{unproven}".encode()
+    salted = hashlib.pbkdf2_hmac(name, password.encode(), RFC_SALT, 4096)
+    key = hmac.digest(salted, b"Client Key", name)
+    signature = hmac.digest(hashlib.new(name, key).digest(), signed, name)
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    final = f"{unproven},p={proof}".encode()
+    if password == "pencil":
+        signature = hmac.digest(hmac.digest(salted, b"Server Key", name), signed, name)
+        assert server.evaluate(final) == b"v=" + base64.b64encode(signature)
+        assert server.user == "user"
+    else:
+        with pytest.raises(AuthenticationError, match="unknown user or wrong password"):
+            server.evaluate(final)
+        assert server.user is None
+
+
 @pytest.mark.parametrize(
     "token",
     [
@@ -124,6 +151,8 @@ def to_server(step: int, old: str, new: str) -> None:
     [
         (1, "NEkqO", "NEkqP"),
         (1, RFC_SERVER_NONCE, ""),
+        (1, "r=rOpr", "r=rOprNGfwEbeRWgbNEkqOrOpr"),
+        (1, "r=rOpr", "r=otherrOpr"),
         (1, "c=biws", "c=eSws"),
         (1, ",p=dHz", ",p=dHy"),
         (1, ",p=dHzb", ",p="),
