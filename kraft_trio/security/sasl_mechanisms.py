@@ -120,7 +120,7 @@ class ScramServer:
     def _allow_double_nonce(self, client_final: bytes) -> None:
         """Let the client put its own nonce once more before that of both sides.
 
-        librdkafka does so before 2.2, kcat with it, and Kafka allows it.  The proof covers the server's part either way.
+        librdkafka before 2.2 does so, and Kafka allows it.  The proof covers the server's part either way.
         """
         nonce = self._server.nonce
         of_client = str(nonce)[: len(nonce) - len(self._server.s_nonce)]

@@ -80,7 +80,13 @@ class TraceEvent:
             state = f" [{self.role} epoch {self.epoch}, log {self.log_end}, high watermark {self.high_watermark}]"
         details = " ".join(f"{name}={value}" for name, value in self.details.items())
         cause = f" {self.cause}" if self.cause else ""
-        return f"{self.time_us / 1e6:11.6f} s {who}{state} {self.kind}:{cause}{' ' + details if details else ''}"
+        line = f"{self.time_us / 1e6:11.6f} s {who}{state} {self.kind}:{cause}{' ' + details if details else ''}"
+        return line if line.isprintable() else "".join(map(_printable, line))
+
+
+def _printable(character: str) -> str:
+    """Peers' words must neither begin a line nor command a terminal."""
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def event_of(
