@@ -1,13 +1,12 @@
 """A broker of Apache Kafka, which Spark's own connector reads for comparison with our source.
 
-KAFKA_HOME names an unpacked Kafka 4.0 or newer.  SPARK_KAFKA_JARS names a directory with spark-sql-kafka-0-10,
-spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
+scripts/get-kafka gets Kafka, or KAFKA_HOME names an unpacked one of 4.0 or newer.  SPARK_KAFKA_JARS names a directory
+with spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
@@ -17,19 +16,17 @@ from pathlib import Path
 import trio
 
 from benchmarks.children import poll_until, run_to_end, start_child, stopping
+from harness.kafka import LIBRARIES, why_no_kafka
 from harness.ports import free_ports
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 CONNECTOR = Path(os.environ.get("SPARK_KAFKA_JARS", "/nowhere"))
 START_SECONDS = 90.0
 
 
 def why_unavailable() -> str | None:
     """Why there is nothing to compare with on this machine, in one line; None when there is."""
-    if shutil.which("java") is None:
-        return "no java on PATH to run a Kafka broker"
-    if not any(LIBRARIES.glob("kafka_2.13-*.jar")):
-        return "KAFKA_HOME names no Kafka of 4.0 or newer"
+    if why_not := why_no_kafka():
+        return why_not
     if not any(CONNECTOR.glob("spark-sql-kafka-0-10_2.13-*.jar")):
         return "SPARK_KAFKA_JARS names no directory with spark-sql-kafka-0-10 and what it needs"
     return None

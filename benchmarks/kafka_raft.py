@@ -1,12 +1,10 @@
 """Three of Apache Kafka's TestRaftServer, its own program for measuring its raft, with `loads/RaftLoad.java` in them.
 
-KAFKA_HOME names an unpacked Kafka 4.1 or newer; any folder with its `libs/` will do.
+scripts/get-kafka gets Kafka, or KAFKA_HOME names an unpacked one of 4.1 or newer.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -19,9 +17,9 @@ import trio
 
 from benchmarks.children import Child, poll_until, run_to_end, start_child, stopping
 from benchmarks.measurement import LoadResult
+from harness.kafka import LIBRARIES, why_no_kafka
 from harness.ports import free_ports
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 LOAD = Path(__file__).parent / "loads" / "RaftLoad.java"
 START_SECONDS = 90.0
 END_SECONDS = 60.0
@@ -30,11 +28,7 @@ END_SECONDS = 60.0
 
 def why_unavailable() -> str | None:
     """Say why Kafka's raft cannot be measured here, in one line; None if it can."""
-    if shutil.which("javac") is None:
-        return "no JDK on PATH"
-    if not any(LIBRARIES.glob("kafka_2.13-*.jar")):
-        return "KAFKA_HOME names no Kafka of 4.1 or newer"
-    return None
+    return why_no_kafka(compiler=True)
 
 
 @attrs.define

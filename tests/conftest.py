@@ -58,7 +58,7 @@ def is_in_size(item: pytest.Item, rotation: Rotation) -> bool:
     if sizes.IS_ALL:
         return True
     if item.get_closest_marker("nightly"):
-        return False
+        return sizes.IS_INTEROP and item.get_closest_marker("interop") is not None
     return not sizes.IS_WHOLE or rotation.covers(item)
 
 

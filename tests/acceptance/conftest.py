@@ -10,7 +10,6 @@ import pytest
 
 from harness.quorum import STEADY, Quorum
 from scripts.stories.story import Story
-from tests.acceptance.kafka_controllers import Controllers
 
 _LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()
 
@@ -79,14 +78,3 @@ def story(tmp_path: Path) -> Iterator[Story]:
         yield told
     for node in told.nodes.values():
         print(f"--- {node.log}:\n{node.log_text()[-4000:]}")
-
-
-@pytest.fixture
-def controllers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Controllers]:
-    """Kafka's own, for tests that are marked with `needs_kafka`; a parameter has their ids."""
-    made = Controllers(tmp_path, getattr(request, "param", (1, 2)))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()

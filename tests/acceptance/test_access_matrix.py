@@ -1,11 +1,7 @@
-"""The same principals ask the same of this project's node and of Kafka's, and are told the same.
-
-The part about Kafka is optional: KAFKA_HOME names an unpacked Kafka of 4.1 or newer, of which `libs/` is used.
-"""
+"""The same principals ask the same of this project's node and of Kafka's, and are told the same."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +12,7 @@ import confluent_kafka.admin as kafka_admin
 import pytest
 import trio
 
+from harness.kafka import java, why_no_kafka
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 from harness.waiting import wait_until
@@ -29,7 +26,6 @@ from kraft_trio.wire.api import METADATA
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
 from kraft_trio.wire.connection import Connection
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.kafka_controllers import JVM_SECONDS, LIBRARIES, java
 from tests.support.access_matrix import (
     CLIENTS,
     CONTROLLERS,
@@ -49,6 +45,7 @@ PASSWORD = "secret"
 WITHOUT_LOGIN = {CLIENTS: "OPEN", CONTROLLERS: "STRANGE"}
 """The listener where nobody authenticates, beside the one with SASL."""
 ANSWER_SECONDS = 20
+JVM_SECONDS = 90
 
 Outcomes = Mapping[tuple[str, str, str], str]
 """By listener, row and principal."""
@@ -229,7 +226,8 @@ def test_each_principal_is_told_what_the_table_says(ours: Outcomes) -> None:
     assert ours == as_the_table_says(told_by_ours)
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
-@pytest.mark.skipif(not any(LIBRARIES.glob("kafka_2.13-*.jar")), reason="KAFKA_HOME names no Kafka")
+@pytest.mark.interop
+@pytest.mark.nightly
+@pytest.mark.skipif(why_no_kafka() is not None, reason=str(why_no_kafka()))
 def test_kafka_tells_each_principal_what_the_table_says(kafkas: Outcomes) -> None:
     assert kafkas == as_the_table_says(told_by_kafka)

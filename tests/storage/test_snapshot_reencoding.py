@@ -2,7 +2,7 @@
 
 Kafka packs records into batches of its own sizes, stamps them with its clock, may compress them, and leaves out what it
 does not know.  `test_snapshot_files.TestKafkas` has its bytes for the same content, and
-`acceptance/test_kafka_snapshots.py` its own code.
+`interop/test_kafka_snapshots.py` its own code.
 """
 
 from __future__ import annotations

@@ -15,6 +15,10 @@ IS_ALL = os.environ.get("KRAFT_TEST_ALL") == "1"
 """Whether this is the nightly run; `scripts/test --all` sets the variable."""
 
 
+IS_INTEROP = os.environ.get("KRAFT_TEST_INTEROP") == "1"
+"""Whether all tests with Apache Kafka's programs are covered; `scripts/test --interop` sets the variable."""
+
+
 IS_WHOLE = os.environ.get("KRAFT_TEST_WHOLE") == "1"
 """Whether the run is not limited to some files; `scripts/test` sets the variable then."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.conftest import controllers, make_module_quorum, make_quorum
+from tests.acceptance.conftest import make_module_quorum, make_quorum
+from tests.interop.conftest import controllers
 
 __all__ = ["controllers", "make_module_quorum", "make_quorum"]
 

@@ -1,19 +1,21 @@
-"""The metadata of Apache Kafka's own controllers as a stream: what it gives is what is in their directories.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used.
-"""
+"""The metadata of Apache Kafka's own controllers as a stream: what it gives is what is in their directories."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
+from harness.kafka import why_no_kafka
 from harness.waiting import wait_until
-from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
+from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 from tests.spark.live.to_parquet import SECONDS
 
-pytestmark = needs_kafka
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(why_no_kafka() is not None, reason=str(why_no_kafka())),
+]
 
 COLUMNS = ("batch_offset", "offset", "epoch", "timestamp", "control", "control_type", "key", "value")
 

@@ -1,28 +1,20 @@
-"""A quorum of Apache Kafka's own controllers, of the Kafka that KAFKA_HOME names."""
+"""A quorum of Apache Kafka's own controllers."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from harness.command import kraft
+from harness.kafka import java
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 JVM_SECONDS = 90
-
-needs_kafka = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
-    pytest.mark.skipif(not any(LIBRARIES.glob("kafka_2.13-*.jar")), reason="KAFKA_HOME names no Kafka"),
-]
 
 
 class Controllers:
@@ -117,7 +109,3 @@ class Controllers:
         """Its snapshots but for the one that it was formatted with, by name."""
         found = (self._directory / f"controller-{node_id}" / "__cluster_metadata-0").glob("*.checkpoint")
         return {path.name: path.read_bytes() for path in found if int(path.name[:20]) > 0}
-
-
-def java(main: str, *arguments: str) -> list[str]:
-    return ["java", "-Xmx512m", "-cp", f"{LIBRARIES}/*", main, *arguments]

@@ -1,31 +1,20 @@
-"""Apache Kafka's own code reads our quorum-state, second line and all.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used; with a JDK of 11 or newer.
-"""
+"""Apache Kafka's own code reads our quorum-state, second line and all."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
 import trio
 
+from harness.kafka import adapted, java
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.real_disk import RealDisk
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 JVM_SECONDS = 90
-
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
-    pytest.mark.skipif(not any(LIBRARIES.glob("kafka-raft-*.jar")), reason="KAFKA_HOME names no Kafka"),
-]
 
 READER = """
 import java.io.File;
@@ -56,10 +45,9 @@ def test_kafka_reads_the_first_line(tmp_path: Path) -> None:
         trio.run(QuorumStateFile(disk, str(tmp_path / name)).write, state, 1, VoterSet())
         assert len((tmp_path / name).read_bytes().splitlines()) == 2
     disk.close()
-    (tmp_path / "Reader.java").write_text(READER)
-    command = ["java", "-Xmx256m", "-cp", f"{LIBRARIES}/*", str(tmp_path / "Reader.java")]
+    (tmp_path / "Reader.java").write_text(adapted(READER))
     read = subprocess.run(
-        [*command, *(str(tmp_path / name) for name in states)],
+        java(str(tmp_path / "Reader.java"), *(str(tmp_path / name) for name in states)),
         capture_output=True,
         text=True,
         timeout=JVM_SECONDS,

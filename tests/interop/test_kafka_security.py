@@ -1,7 +1,4 @@
-"""Apache Kafka's Java tools and controllers with SSL, SASL_PLAINTEXT and SASL_SSL, and our tools and nodes with them.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.1, of which `libs/` is used.
-"""
+"""Apache Kafka's tools and controllers with SSL, SASL_PLAINTEXT and SASL_SSL, and our tools and nodes with them."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from harness.command import kraft
+from harness.kafka import java
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import TOPIC, Quorum
@@ -21,9 +19,9 @@ from harness.waiting import wait_until
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.config.jaas import PLAIN_MODULE
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, java, needs_kafka
+from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
-pytestmark = needs_kafka
+pytestmark = pytest.mark.nightly
 
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="secret";'
@@ -105,17 +103,24 @@ def tool(main: str, *arguments: str, text: str = "") -> subprocess.CompletedProc
     )
 
 
+@pytest.fixture(scope="module")
+def written() -> list[str]:
+    """What the tests of this module have written to the servers."""
+    return []
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_kafkas_tools_write_read_and_describe(
-    servers: dict[str, str], stores: dict[str, str], tmp_path: Path, protocol: str
+    servers: dict[str, str], written: list[str], stores: dict[str, str], tmp_path: Path, protocol: str
 ) -> None:
     file = client_file(tmp_path / "client", protocol, stores, "SCRAM-SHA-512", SCRAM)
     asked = ["--bootstrap-server", servers[protocol]]
-    produced = tool("ConsoleProducer", *asked, "--topic", TOPIC, "--producer.config", file, text=f"by {protocol}\n")
+    written.append(f"by {protocol}")
+    produced = tool("ConsoleProducer", *asked, "--topic", TOPIC, "--producer.config", file, text=f"{written[-1]}\n")
     assert produced.returncode == 0, produced.stderr
-    reading = ["--topic", TOPIC, "--partition", "0", "--offset", "earliest", "--timeout-ms", "5000"]
+    reading = ["--topic", TOPIC, "--partition", "0", "--offset", "earliest", "--max-messages", str(len(written))]
     read = tool("consumer.ConsoleConsumer", *asked, *reading, "--consumer.config", file)
-    assert f"by {protocol}" in read.stdout.splitlines(), read.stderr
+    assert read.stdout.splitlines() == written, read.stderr
     described = tool("MetadataQuorumCommand", *asked, "--command-config", file, "describe", "--status")
     assert "LeaderId:" in described.stdout, described.stderr
 

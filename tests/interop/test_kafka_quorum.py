@@ -1,7 +1,4 @@
-"""Our commands describe a quorum of Apache Kafka's own controllers, change its voters, and save its state.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used.
-"""
+"""Our commands describe a quorum of Apache Kafka's own controllers, change its voters, and save its state."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ from harness.quorum import random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
-from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
-
-pytestmark = needs_kafka
+from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
 
 def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Controllers) -> None:
@@ -41,6 +36,7 @@ def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Contr
     wait_until("the other controller leads alone", lambda: (controllers.replicas(2) or [[]])[0] == [2], JVM_SECONDS)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("controllers", [(1, 2, 3)], indirect=True)
 def test_its_voters_are_reassigned_by_the_command(controllers: Controllers) -> None:
     """Kafka's leader does not know how, so the command takes each step; ids alone suffice."""

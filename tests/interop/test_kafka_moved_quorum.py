@@ -1,17 +1,18 @@
 """Controllers of Apache Kafka whose addresses have all changed start again (KIP-1347).
 
 Kafka's controllers gossip nothing, so `kraft storage recover --unsafe-endpoints` rewrites the log of one of them.
-Optional: see test_kafka_quorum.py.
 """
 
 from __future__ import annotations
 
+import pytest
+
 from harness.command import kraft
 from harness.ports import free_ports
 from harness.waiting import wait_until
-from tests.acceptance.kafka_controllers import JVM_SECONDS, Controllers, needs_kafka
+from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
-pytestmark = needs_kafka
+pytestmark = pytest.mark.nightly
 
 
 def test_kafka_starts_at_the_addresses_that_recover_wrote(controllers: Controllers) -> None:

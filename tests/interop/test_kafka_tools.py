@@ -1,8 +1,4 @@
-"""Apache Kafka's own command-line tools, its Java admin client within, describe a quorum and change its voters.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.0 or newer, of which `libs/` is used; any folder with such a `libs/`
-will do.
-"""
+"""Apache Kafka's own command-line tools, its Java admin client within, describe a quorum and change its voters."""
 
 from __future__ import annotations
 
@@ -13,9 +9,8 @@ from typing import Any
 import pytest
 
 from harness.quorum import Quorum
-from tests.acceptance.kafka_tools import add_client_listeners, needs_tools, tool
-
-pytestmark = needs_tools
+from tests.acceptance.client_listeners import add_client_listeners
+from tests.interop.kafka_tools import tool
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +80,7 @@ def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:
     assert voters(quorum, rest[1]) == expected_replicas(quorum, *rest)
 
 
+@pytest.mark.nightly
 def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
     """With --bootstrap-server the client asks any node that Metadata names, on its listener for clients."""
     quorum: Quorum = make_quorum(3, 1)
@@ -104,12 +100,12 @@ def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
 
 def test_features_are_described_and_never_taken_back(quorum: Quorum) -> None:
     controller = ["--bootstrap-controller", str(quorum.nodes[1].endpoint)]
-    described = tool("FeatureCommand", *controller, "describe").stdout.split("\t")
-    assert [part.strip() for part in described[:4]] == [
-        "Feature: kraft.version",
-        "SupportedMinVersion: 0",
-        "SupportedMaxVersion: 1",
-        "FinalizedVersionLevel: 1",
+    described = tool("FeatureCommand", *controller, "describe").stdout.split()
+    assert list(zip(described[0:8:2], described[1:8:2], strict=True)) == [
+        ("Feature:", "kraft.version"),
+        ("SupportedMinVersion:", "0"),
+        ("SupportedMaxVersion:", "1"),
+        ("FinalizedVersionLevel:", "1"),
     ]
     refused = tool("FeatureCommand", *controller, "downgrade", "--feature", "kraft.version=0")
     assert refused.returncode == 1

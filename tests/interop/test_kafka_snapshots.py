@@ -1,12 +1,7 @@
-"""Apache Kafka's own code reads our snapshots and writes them again; we read what it wrote.
-
-Optional: KAFKA_HOME names an unpacked Kafka of 4.1 or newer, of which `libs/` is used; with a JDK of 11 or newer.
-"""
+"""Apache Kafka's own code reads our snapshots and writes them again; we read what it wrote."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from uuid import UUID
@@ -14,6 +9,7 @@ from uuid import UUID
 import pytest
 import trio
 
+from harness.kafka import adapted, java, kafka_version
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_to_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -24,17 +20,8 @@ from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, open_snapshot
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
 
-LIBRARIES = Path(os.environ.get("KAFKA_HOME", "/nowhere")) / "libs"
 JVM_SECONDS = 120
 """A JVM starts, perhaps on a busy machine."""
-
-pytestmark = [
-    pytest.mark.acceptance,
-    pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed"),
-    pytest.mark.skipif(not any(LIBRARIES.glob("kafka-raft-*.jar")), reason="KAFKA_HOME names no Kafka"),
-]
-
-DUMP = "kafka.tools.DumpLogSegments"
 
 COPIER = """
 import java.nio.file.Path;
@@ -86,7 +73,7 @@ public class Copier {
             }
             if (writer == null)
                 writer = new RecordsSnapshotWriter.Builder()
-                    .setTime(Time.SYSTEM).setMaxBatchSize(MAX_BATCH).setMemoryPool(MemoryPool.NONE)
+                    .setTime(Time.SYSTEM).SET_MAX_BATCH_SIZE(MAX_BATCH).setMemoryPool(MemoryPool.NONE)
                     .setCompression(Compression.NONE).setKraftVersion(KRaftVersion.fromFeatureLevel(version))
                     .setVoterSet(voters).setLastContainedLogTimestamp(reader.lastContainedLogTimestamp())
                     .setRawSnapshotWriter(FileRawSnapshotWriter.create(Path.of(args[1]), id))
@@ -135,9 +122,8 @@ def write(directory: Path, state: ControlState) -> Path:
     return directory / checkpoint_name(ID)
 
 
-def java(*arguments: str) -> str:
-    command = ["java", "-Xmx512m", "-cp", f"{LIBRARIES}/*", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=JVM_SECONDS, check=False)
+def printed(*arguments: str) -> str:
+    done = subprocess.run(java(*arguments), capture_output=True, text=True, timeout=JVM_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -146,8 +132,11 @@ def java(*arguments: str) -> str:
 def test_kafka_reads_ours_and_we_read_what_it_writes_of_them(state: ControlState, tmp_path: Path) -> None:
     ours, copies = write(tmp_path / "ours", state).parent, tmp_path / "kafkas"
     copies.mkdir()
-    (tmp_path / "Copier.java").write_text(COPIER)
-    said = java(str(tmp_path / "Copier.java"), str(ours), str(copies), str(ID.offset), str(ID.epoch)).splitlines()
+    # It was renamed in 4.2.
+    setter = "setMaxBatchSizeBytes" if kafka_version() >= (4, 2) else "setMaxBatchSize"
+    copier = COPIER.replace("SET_MAX_BATCH_SIZE", setter)
+    (tmp_path / "Copier.java").write_text(adapted(copier))
+    said = printed(str(tmp_path / "Copier.java"), str(ours), str(copies), str(ID.offset), str(ID.epoch)).splitlines()
 
     assert said[0] == f"timestamp {state.last_contained_log_timestamp_ms}"
     controls = [line for line in said if line.startswith("control ")]
@@ -172,10 +161,9 @@ def test_kafka_reads_ours_and_we_read_what_it_writes_of_them(state: ControlState
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-@pytest.mark.skipif(not any(LIBRARIES.glob("kafka_2.13-*.jar")), reason="KAFKA_HOME has no tools")
 def test_kafkas_dump_reads_ours(state: ControlState, tmp_path: Path) -> None:
     path = write(tmp_path / "ours", state)
-    said = java(DUMP, "--print-data-log", "--files", str(path)).splitlines()
+    said = printed("kafka.tools.DumpLogSegments", "--print-data-log", "--files", str(path)).splitlines()
     assert f"Snapshot end offset: {ID.offset}, epoch: {ID.epoch}" in said
     batches = [line for line in said if line.startswith("baseOffset: ")]
     headers = [header for _, header in iter_headers(path.read_bytes())]

@@ -1,0 +1,33 @@
+"""Fixtures of the tests with Apache Kafka's own programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.kafka import why_no_kafka
+from tests.acceptance.conftest import make_module_quorum, make_quorum, pytest_runtest_makereport
+from tests.interop.kafka_controllers import Controllers
+
+__all__ = ["make_module_quorum", "make_quorum", "pytest_runtest_makereport"]
+
+WHY_NOT = why_no_kafka("kafka-tools", compiler=True) or why_no_kafka()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.acceptance)
+    item.add_marker(pytest.mark.interop)
+    item.add_marker(pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)))
+
+
+@pytest.fixture
+def controllers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Controllers]:
+    """Kafka's own; a parameter has their ids."""
+    made = Controllers(tmp_path, getattr(request, "param", (1, 2)))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
