@@ -153,9 +153,13 @@ class Node(Generic[T, R]):
         - RefusedError if that node is no voter, or does not catch up in time,
         - OutcomeUnknownError if the node does not lead when the time is over,
         - UnsupportedVersionError if the leader is one of Apache Kafka,
+        - ValueError for a time below 1 ms,
         - NodeClosedError if this node has stopped.
         """
         _check_integer("to", to, "the id of a voter")
+        _check_integer("timeout_ms", timeout_ms, "milliseconds")
+        if timeout_ms < 1:
+            raise ValueError(f"timeout_ms: {timeout_ms}, expected 1 or more")
         return await self.tree.transfers.transfer(to, timeout_ms)
 
     async def append(self, values: Sequence[T | NewRecord], *, epoch: int | None = None) -> range:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -397,6 +398,24 @@ def test_a_mapping_takes_texts_and_values() -> None:
 def test_a_value_of_the_wrong_type_is_named(field: str, value: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         NodeConfig(**{**KEYWORDS, field: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: NodeConfig.from_mapping("node.id=1"), "properties: str, expected a mapping of texts"),
+        (lambda: NodeConfig.from_mapping({1: "node.id"}), "properties: key 1, expected text"),
+        (lambda: NodeConfig.from_environment("a.properties"), "variables: str, expected a mapping of texts"),
+        (lambda: NodeConfig.from_file(5), "path: 5, expected the path of a .properties file"),
+        (lambda: NodeConfig.from_file("a.properties", ["node.id"]), "overrides: list, expected a mapping of texts"),
+        (lambda: NodeConfig(node_id=1, metadata_log_dir="data", listener="C://a:1"), "the nearest is listeners"),
+        (lambda: NodeConfig(metadata_log_dir="data"), "node_id: not set, but NodeConfig needs it"),
+        (lambda: NodeConfig(node_id=1), "metadata_log_dir: not set, but NodeConfig needs it"),
+    ],
+)
+def test_mistaken_arguments_get_a_sentence(make: Callable[..., NodeConfig], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        make()
 
 
 def test_a_listener_without_an_address_to_announce_is_refused() -> None:

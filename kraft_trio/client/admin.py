@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
+from kraft_trio.client.arguments import MAX_INT16, MAX_INT32, check_number, check_replica, check_type
 from kraft_trio.client.connecting import ask, drop
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderNotFoundError
@@ -48,9 +49,6 @@ from kraft_trio.wire.tcp_network import TcpNetwork
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-
-MAX_INT16: Final = 2**15 - 1
-MAX_INT32: Final = 2**31 - 1
 
 NOT_LEADING: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.not_controller})
 """How a node that does not lead answers a change.  The second error answers UpdateFeatures."""
@@ -150,8 +148,9 @@ class AdminClient:
 
         A cancelled call may or may not have changed the voters.
         """
-        _check_number("voter", voter.id, MAX_INT32, at_least=0)
-        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+        check_replica("voter", voter)
+        check_type("listeners", listeners, Endpoints, "Endpoints, as NodeConfig.advertised_endpoints returns")
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         what = f"add voter {voter}"
         refusal, was_repeated = await self._change(
             what,
@@ -173,8 +172,8 @@ class AdminClient:
 
         If the leadership changes meanwhile, the client asks the next leader.  Raises what `add_metadata_voter` raises.
         """
-        _check_number("voter", voter.id, MAX_INT32, at_least=0)
-        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+        check_replica("voter", voter)
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         what = f"remove voter {voter}"
         refusal, was_repeated = await self._change(
             what,
@@ -197,10 +196,11 @@ class AdminClient:
         `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  Raises
         what `add_metadata_voter` raises.
         """
+        check_type("target", target, list | tuple | None, "a list of ids and ReplicaKeys, or None")
         replicas = None if target is None else tuple(ReplicaKey(it) if isinstance(it, int) else it for it in target)
         for key in replicas or ():
-            _check_number("target", key.id, MAX_INT32, at_least=0)
-        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+            check_replica("target", key)
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         what = "cancel reassignment" if replicas is None else f"reassign to {', '.join(map(str, replicas))}"
         refusal, was_repeated = await self._change(
             what,
@@ -229,8 +229,8 @@ class AdminClient:
         - OutcomeUnknownError if the voter does not lead when the time is over,
         - UnsupportedVersionError if the leader is one of Apache Kafka.
         """
-        _check_number("to", to, MAX_INT32, at_least=0)
-        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+        check_number("to", to, MAX_INT32, at_least=0)
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         what, deadline = f"transfer leadership to node {to}", trio.current_time() + timeout_ms / 1000
         seen = "no leader was found"
         while (left_ms := round((deadline - trio.current_time()) * 1000)) > 0:
@@ -284,9 +284,10 @@ class AdminClient:
 
         With `validate_only`, the leader only checks the change.  Raises what `add_metadata_voter` raises.
         """
+        check_type("levels", levels, Mapping, "a mapping from features to levels")
         for name, level in levels.items():
-            _check_number(f"levels[{name!r}]", level, MAX_INT16, at_least=0)
-        _check_number("timeout_ms", timeout_ms, MAX_INT32)
+            check_number(f"levels[{name!r}]", level, MAX_INT16, at_least=0)
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         upgrade_type = UpgradeType.SAFE_DOWNGRADE if allow_downgrade else UpgradeType.UPGRADE
         updates = tuple(FeatureUpdate(name, level, upgrade_type) for name, level in levels.items())
         refusal, _ = await self._change(
@@ -320,6 +321,8 @@ class AdminClient:
     async def _ask_for_snapshots(
         self, node: Endpoint, request: ReplicaSnapshotsRequest, timeout_ms: int
     ) -> ReplicaSnapshots:
+        check_type("node", node, Endpoint, "an Endpoint")
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
         connection = await self._finder.connect(node)
         try:
             return await ask_for_snapshots(connection, node, request, timeout_ms)
@@ -382,12 +385,6 @@ class AdminClient:
         """Whether exactly that replica is a voter.  None if no leader can be asked."""
         quorum = await self.describe_metadata_quorum()
         return None if isinstance(quorum, NoLeader) else quorum.voter(key) is not None
-
-
-def _check_number(name: str, value: int, at_most: int, *, at_least: int = 1) -> None:
-    """Raises ValueError for a number that does not fit its field of the request."""
-    if not at_least <= value <= at_most:
-        raise ValueError(f"{name}: {value}, expected {at_least} to {at_most}")
 
 
 def _refusal_of_voter_change(response: VoterChangeResponse) -> _Refusal:

@@ -9,6 +9,7 @@ from types import TracebackType
 
 import trio
 
+from kraft_trio.client.arguments import MAX_INT32, check_number, check_type
 from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderKeeper, bootstrap_endpoints
 from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import ClientClosedError, EncodeError, RecordTooLargeError
@@ -110,6 +111,7 @@ class LogClient:
         self._check_open("produce")
         if isinstance(values, str | bytes | NewRecord):
             raise TypeError(f"values: {type(values).__name__}, expected a list of values")
+        check_number("timeout_ms", timeout_ms, MAX_INT32, at_least=0)
         batches = split_into_batches(list(map(_checked, values)), self._max_batch_bytes)
         offsets: list[int] = []
         deadline = trio.current_time() + timeout_ms / 1000
@@ -128,6 +130,9 @@ class LogClient:
         ClientClosedError if it is closed already.
         """
         self._check_open("read")
+        check_type("from_offset", from_offset, int, "an offset")
+        if until is not None:
+            check_type("until", until, int, "an offset or None")
         reader = RecordReader(self._leader_keeper(), from_offset, until, self._max_decompressed_bytes)
         self._readers = [*(other for other in self._readers if not other.ended), reader]
         return reader

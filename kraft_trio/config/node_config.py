@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import attrs
@@ -115,6 +116,13 @@ class NodeConfig(ConfigFields):
     else:
 
         def __init__(self, **values: object) -> None:
+            for name in values:
+                if name not in _FIELDS:
+                    nearest = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.0)[0]
+                    raise TypeError(f"{name}: NodeConfig has no such field; the nearest is {nearest}")
+            for name in ("node_id", "metadata_log_dir"):
+                if name not in values:
+                    raise TypeError(f"{name}: not set, but NodeConfig needs it")
             self.__attrs_init__(**values)
 
     def __attrs_post_init__(self) -> None:
@@ -140,7 +148,9 @@ class NodeConfig(ConfigFields):
         A variable is `KRAFT_` and the key in capitals with underscores, without a `kraft.` at the beginning.  Logs
         warnings, also of `KRAFT_` variables that are no keys.  Raises ConfigError.
         """
-        properties, warnings = read_environment(os.environ if variables is None else variables)
+        variables = os.environ if variables is None else variables
+        _check_is_mapping("variables", variables)
+        properties, warnings = read_environment(variables)
         return _warned(parse_config(properties) if file is None else load_config(file, properties), warnings)
 
     @property
@@ -210,6 +220,9 @@ class NodeConfig(ConfigFields):
         )
 
 
+_FIELDS: Final = [field.name for field in attrs.fields(NodeConfig) if field.init]
+
+
 @attrs.frozen
 class LoadedConfig:
     """A configuration, with the warnings about its file."""
@@ -230,6 +243,9 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | Non
 
     Raises ConfigError, naming the file if it cannot be read, or else the key, its value and the allowed values.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path: {path!r}, expected the path of a .properties file")
+    _check_is_mapping("overrides", overrides or {})
     properties, warnings = read_file(path, overrides)
     loaded = parse_config(properties)
     return attrs.evolve(loaded, warnings=(*warnings, *loaded.warnings))
@@ -237,6 +253,7 @@ def load_config(path: str | os.PathLike[str], overrides: Mapping[str, str] | Non
 
 def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
     """Make a configuration from keys and values, each as text or as NodeConfig has it.  Raises ConfigError."""
+    _check_is_mapping("properties", properties)
     values, warnings = values_of(properties)
     config = NodeConfig(**values)
     if (config.tls != TlsFields() or config.listener_tls) and not config.uses_tls:
@@ -249,6 +266,15 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
             "this node can find a leader only if it was formatted with the voters"
         )
     return LoadedConfig(config, tuple(warnings))
+
+
+def _check_is_mapping(name: str, given: object) -> None:
+    """Raises TypeError."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name}: {type(given).__name__}, expected a mapping of texts")
+    for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"{name}: key {key!r}, expected text")
 
 
 def _warned(loaded: LoadedConfig, more: Sequence[str] = ()) -> NodeConfig:

@@ -162,6 +162,10 @@ async def test_mistaken_arguments_get_a_sentence(cluster: Cluster) -> None:
             await node.append([b"value"], epoch=term)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="to: '2', expected the id of a voter"):
         await node.transfer_leadership("2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="timeout_ms: '5s', expected milliseconds"):
+        await node.transfer_leadership(2, timeout_ms="5s")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout_ms: 0, expected 1 or more"):
+        await node.transfer_leadership(2, timeout_ms=0)
     with pytest.raises(TypeError, match="from_offset: '0', expected an offset"):
         await anext(node.committed("0"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"offset: .*range.*, expected one of the offsets that append returns"):

@@ -118,6 +118,33 @@ async def test_what_no_request_can_carry_is_not_sent(
     assert quorum.asked == []
 
 
+async def test_mistaken_arguments_get_a_sentence(autojump_clock: MockClock) -> None:
+    quorum = ScriptedQuorum()
+    key: Any = ReplicaKey(7, UUID(int=107))
+    text: Any = "7"
+    async with quorum.running() as network:
+        client = AdminClient(quorum.bootstrap, network=network)
+        with pytest.raises(TypeError, match="voter: '7', expected a ReplicaKey"):
+            await client.add_metadata_voter(text, Endpoints())
+        with pytest.raises(TypeError, match="listeners: '7', expected Endpoints, as NodeConfig"):
+            await client.add_metadata_voter(key, text)
+        with pytest.raises(TypeError, match="timeout_ms: '7', expected a number from 1 to"):
+            await client.remove_metadata_voter(key, timeout_ms=text)
+        with pytest.raises(TypeError, match="target: '7', expected a list of ids and ReplicaKeys, or None"):
+            await client.alter_partition_reassignments(text)
+        with pytest.raises(TypeError, match="target: '7', expected a ReplicaKey"):
+            await client.alter_partition_reassignments([text])
+        with pytest.raises(TypeError, match="to: '7', expected a number from 0 to"):
+            await client.transfer_leadership(text)
+        with pytest.raises(TypeError, match="levels: '7', expected a mapping from features to levels"):
+            await client.update_features(text)
+        with pytest.raises(TypeError, match="node: '7', expected an Endpoint"):
+            await client.describe_snapshots(text)
+        with pytest.raises(TypeError, match="node: '7', expected an Endpoint"):
+            await client.take_snapshot(text)
+    assert quorum.asked == []
+
+
 class TestAskedTwice:
     """The first leader loses its leadership with the change in its log, or not; the next one says which."""
 

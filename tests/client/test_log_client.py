@@ -348,6 +348,16 @@ class TestRead:
         with pytest.raises(ValueError, match="from_offset: -1, expected 0 or more"):
             LogClient([Endpoint("h", 1)]).read(-1)
 
+    async def test_mistaken_arguments_get_a_sentence(self) -> None:
+        text: Any = "5"
+        client = LogClient([Endpoint("h", 1)])
+        with pytest.raises(TypeError, match="from_offset: '5', expected an offset"):
+            client.read(text)
+        with pytest.raises(TypeError, match="until: '5', expected an offset or None"):
+            client.read(0, text)
+        with pytest.raises(TypeError, match="timeout_ms: '5', expected a number from 0 to"):
+            await client.produce([b"value"], text)
+
     async def test_a_reader_that_was_closed_has_ended(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum()
         async with quorum.running() as network, client_of(quorum, network) as client:
