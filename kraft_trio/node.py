@@ -14,6 +14,7 @@ from kraft_trio.actors.fenced_append import append_in_epoch
 from kraft_trio.actors.leadership import Leadership, Term
 from kraft_trio.actors.state_machine_driver import committed_batches
 from kraft_trio.application.decoding import Decoding, OnBadRecord
+from kraft_trio.application.machine_adapter import check_request_header
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError
@@ -185,6 +186,9 @@ class Node(Generic[T, R]):
         if epoch is not None:
             _check_integer("epoch", epoch, "the epoch of a term")
         records = self._encoded(values)
+        for record in records:
+            if record.headers:
+                check_request_header(record)
         if epoch is None:
             base_offset = await self.tree.appender.append(records)
         else:

@@ -15,7 +15,7 @@ from kraft_trio.application.outcomes import Outcome, OutcomeSerde
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateMachine
-from kraft_trio.errors import CommandFailed, RefusedError, RequestTooOldError
+from kraft_trio.errors import CommandFailed, EncodeError, RefusedError, RequestTooOldError
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.request_ids import request_id_from_bytes
@@ -150,7 +150,15 @@ class MachineAdapter(Generic[T, R]):
                 self._answer(tag, self._outcome_of(request_id, Standing.APPLIED))
 
 
-def _tag_of(record: Record) -> tuple[bytes | None, bool]:
+def check_request_header(record: NewRecord) -> None:
+    """Raises EncodeError for a request id that no replica could read: none would apply the command."""
+    tag, is_request = _tag_of(record)
+    if is_request and request_id_from_bytes(tag or b"") is None:
+        shown = (tag or b"")[:32].hex()
+        raise EncodeError(f"value: not appended: header {REQUEST_HEADER!r}: {shown}, expected a UUID of version 7")
+
+
+def _tag_of(record: Record | NewRecord) -> tuple[bytes | None, bool]:
     """The value of the header that identifies the command, if any, and whether it is a request id."""
     for name, value in record.headers:
         if name in (REQUEST_HEADER, CALL_HEADER):

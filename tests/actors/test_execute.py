@@ -11,9 +11,17 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio import NewRecord, NotAppendedError, OutcomeUnknownError, RefusedError, RequestTooOldError
+from kraft_trio import (
+    EncodeError,
+    NewRecord,
+    NotAppendedError,
+    OutcomeUnknownError,
+    RefusedError,
+    RequestTooOldError,
+)
 from kraft_trio.actors.appender import Appender
 from kraft_trio.application import machine_adapter
+from kraft_trio.application.machine_adapter import REQUEST_HEADER
 from kraft_trio.protocol.request_ids import issued_at_ms, new_request_id
 from kraft_trio.protocol.request_table import AHEAD_MS, RequestLimits, RequestTable
 from kraft_trio.simulation import Cluster, Setup
@@ -215,6 +223,16 @@ async def test_wrong_arguments_are_named(
     node = await cluster.wait_for_leader()
     with pytest.raises(ValueError, match=message):
         await node.execute(record, request_id)
+
+
+@on_cluster(voters=1, state_machine=Ledgers())
+async def test_an_appended_request_id_that_no_replica_could_read_is_refused(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    end = node.log.end_offset
+    with pytest.raises(EncodeError, match=r"header 'kraft\.request': 6964, expected a UUID of version 7"):
+        await node.append([NewRecord(b"command", headers=((REQUEST_HEADER, b"id"),))])
+    assert node.log.end_offset == end
+    await node.append([NewRecord(b"command", headers=((REQUEST_HEADER, node.new_request_id().bytes),))])
 
 
 @on_cluster(voters=1)
