@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from kraft_trio.logs import get_logger
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 log = get_logger(__name__)
 
@@ -46,6 +46,11 @@ class SharedNodeId:
     def is_voter(self, voter: ReplicaKey) -> None:
         """Note that the voter of this id is another process, which fetches from the leader."""
         self._say(f"voter {voter} has this node's id, and is another process that fetches from the leader")
+
+    def is_copied(self, endpoints: Endpoints) -> None:
+        """Note that another process has this node's id and directory id, and has told the leader these endpoints."""
+        where = ", ".join(f"{name}://{endpoint}" for name, endpoint in endpoints)
+        self._say(f"another process, at {where}, runs on a copy of this node's directory")
 
     def _say(self, reason: str) -> None:
         now_s = trio.current_time()

@@ -6,6 +6,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.shared_id_watch import SharedIdWatch
+from kraft_trio.actors.shared_node_id import SAID_EVERY_S, SharedNodeId
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.roles import Follower
@@ -23,6 +24,9 @@ class UpdateVoterSender:
 
     It repeats an unacknowledged request every fetch timeout.  An observer sends nothing until it is a voter.  Meanwhile
     it looks whether another process is the voter of its id.
+
+    Two processes on copies of one directory would tell the leader their addresses in turns, a record each time.  So who
+    finds its entry replaced waits first, longer each time.
     """
 
     def __init__(self, context: EpochContext, role: Follower) -> None:
@@ -31,13 +35,20 @@ class UpdateVoterSender:
         self._own = context.config.as_voter(context.key.directory_id)
         self._acknowledged = False
         self._watch = SharedIdWatch(context, role)
+        self._shared_id = SharedNodeId(context.key.id)
+        self._has_stood = False
+        """Whether the voter set has had what this node tells since it was last told."""
+        self._times_replaced = 0
 
     async def run(self) -> None:
         history = self._context.log.voters
         period_s = self._context.config.fetch_timeout_ms / 1000
         while True:
             while not self._is_due(history.voters.get(self._own.id), history.kraft_version):
+                self._has_stood = self._has_stood or history.voters.get(self._own.id) == self._own
                 await self._watch.until_voters_change()
+            if self._has_stood:
+                await self._replaced(history.voters.get(self._own.id), period_s)
             if await self._tell():
                 self._acknowledged = True
                 # The resulting record may not be in this log yet.
@@ -50,6 +61,15 @@ class UpdateVoterSender:
         if known is None or not known.key.names(self._own.id, self._own.key.directory_id):
             return False
         return not self._acknowledged or (kraft_version > 0 and known != self._own)
+
+    async def _replaced(self, now: Voter | None, period_s: float) -> None:
+        """Note that the leader was told something else of this very replica, and wait."""
+        self._has_stood = False
+        self._times_replaced += 1
+        # Once, that may be a late request of an earlier process.
+        if now is not None and self._times_replaced > 1:
+            self._shared_id.is_copied(now.endpoints)
+        await trio.sleep(min(SAID_EVERY_S, period_s * 2 ** (self._times_replaced - 1)))
 
     async def _tell(self) -> bool:
         """Send the request once.  Returns whether the leader has accepted it or never will."""

@@ -26,27 +26,25 @@ from tests.support.on_cluster import on_cluster
 STRAY = "stray"
 
 
-async def run_stray(cluster: Cluster, leader: Node, for_s: float) -> None:
-    """Another process with the leader's node id, on a host and in a directory of its own."""
-    config = attrs.evolve(
-        leader.config,
-        listeners=tuple(
-            attrs.evolve(listener, endpoint=Endpoint(STRAY, listener.endpoint.port))
-            for listener in leader.config.listeners
-        ),
+async def run_stray(cluster: Cluster, leader: Node, for_s: float, disk: SimulatedDisk | None = None) -> None:
+    """Another process with the leader's node id, on a host and, without `disk`, in a directory of its own."""
+    listeners = tuple(
+        attrs.evolve(listener, endpoint=Endpoint(STRAY, listener.endpoint.port)) for listener in leader.config.listeners
     )
-    disk = SimulatedDisk(cluster.random(STRAY))
-    format_directory(
-        disk,
-        config.metadata_log_dir,
-        cluster_id=cluster.cluster_id,
-        node_id=config.node_id,
-        directory_id=UUID(int=12345, version=4),
-        topic_name=config.topic_name,
-        voters=None,
-        kraft_version=1,
-        timestamp_ms=0,
-    )
+    config = attrs.evolve(leader.config, listeners=listeners, advertised_listeners=listeners)
+    if disk is None:
+        disk = SimulatedDisk(cluster.random(STRAY))
+        format_directory(
+            disk,
+            config.metadata_log_dir,
+            cluster_id=cluster.cluster_id,
+            node_id=config.node_id,
+            directory_id=UUID(int=12345, version=4),
+            topic_name=config.topic_name,
+            voters=None,
+            kraft_version=1,
+            timestamp_ms=0,
+        )
     environment = Environment(
         network=cluster.network.seen_from(STRAY),
         disk=disk,
@@ -85,6 +83,39 @@ async def test_the_twin_of_a_follower_says_that_they_share_an_id(cluster: Cluste
         await run_stray(cluster, follower, 1.5 * SAID_EVERY_S)
     assert len(said(events)) == 2
     assert all("is another process that fetches from the leader" in reason for reason in said(events))
+
+
+# The leader takes both processes for one voter, which breaks what the invariants rest on.
+@on_cluster(voters=3, invariants=())
+async def test_who_runs_on_a_copy_of_a_directory_says_so_and_fills_no_log(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower, _ = cluster.others(leader)
+    await cluster.wait_until_alike()
+    end = leader.log.end_offset
+    with structlog.testing.capture_logs() as events:
+        await run_stray(cluster, follower, SAID_EVERY_S / 2, cluster.machines[follower.key.id].disk.copy())
+    reasons = said(events)
+    assert len(reasons) == 2, "each of the two says it"
+    assert all(reason.endswith("runs on a copy of this node's directory") for reason in reasons)
+    assert any(f"://{STRAY}:" in reason for reason in reasons)
+    assert leader.log.end_offset - end < 12, "each waits longer before it tells its address again"
+
+
+@on_cluster(voters=3)
+async def test_a_node_that_moves_back_and_forth_shares_no_id(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    moving = cluster.others(leader)[0].key.id
+    with structlog.testing.capture_logs() as events:
+        for _ in range(4):
+            machine = cluster.machines[moving]
+            machine.kill()
+            await machine.wait_until_ended()
+            cluster.move(moving)
+            await machine.start()
+            await trio.sleep(5)
+    assert said(events) == []
+    (voter,) = [voter for voter in leader.log.voters.voters if voter.id == moving]
+    assert cluster.endpoint_of(moving) in [endpoint for _, endpoint in voter.endpoints]
 
 
 @pytest.mark.parametrize("is_leader", [True, False])
