@@ -116,8 +116,18 @@ class Survivability:
         if not self.is_guarded:
             return True
         nodes = sorted(self._world.node_ids)
-        return all(self.keeps_promises(Voter(self._world.key_of(id))) for id in target) and self.has_majority(
-            nodes, target=tuple(target)
+        return all(
+            self.keeps_promises(Voter(self._world.key_of(id))) and not self._may_be_mistaken(id) for id in target
+        ) and self.has_majority(nodes, target=tuple(target))
+
+    def _may_be_mistaken(self, node_id: int) -> bool:
+        """Whether a leader remembers a lost incarnation of that node, and might add it instead of the present one."""
+        present = self._world.key_of(node_id)
+        return any(
+            known.id == node_id and known != present
+            for node in self._world.nodes.values()
+            if (progress := node.tree.election.progress) is not None
+            for known in progress.observers(node.log.voters.voters)
         )
 
     def committed(self) -> VoterSet:

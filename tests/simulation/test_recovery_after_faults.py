@@ -55,6 +55,12 @@ class TestRecovery:
         script = f"seed 1\nvoters 1 2 3\n\nfair\nclients 1 every 500ms\nat 2s\n{moved}\nat 3s\nrecover\n"
         assert run_script(parse_script(script)).failure is None
 
+    def test_a_lost_disk_is_not_made_a_voter_by_its_id(self) -> None:
+        """The leader of seed 40065 added the replica that it knew, of the disk that had just been lost."""
+        lost = "blank-disk 2\nat 2100ms\nreassign 1 2 nowait\nat 2200ms\nstart 2"
+        script = f"seed 1\nvoters 1\nobservers 2 3\n\nfair\nclients 1 every 500ms\nat 2s\n{lost}\nat 3s\nrecover\n"
+        assert run_script(parse_script(script)).failure is None
+
     def test_a_majority_that_elects_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = votes.VoteDecision(False, "no")
         monkeypatch.setattr("kraft_trio.actors.role_changes.decide_vote", lambda *_: refused)
