@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import kraft_trio
 from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
@@ -23,7 +24,9 @@ from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
+from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import INVARIANTS
+from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.catalog import STEP_MODULES
 from kraft_trio.simulation.script.header import HEADER_ITEMS
 from kraft_trio.simulation.script.steps import STEPS
@@ -149,8 +152,12 @@ def public_names() -> str:
 
 def methods(cls: type, *, explained: Collection[str] = ()) -> str:
     """The public methods and properties of a class, each with the first sentence of its docstring."""
+    members: dict[str, Any] = {}
+    for owner in cls.__mro__:
+        if owner.__module__.startswith("kraft_trio."):
+            members = {**members, **{name: member for name, member in vars(owner).items() if name not in members}}
     rows = []
-    for name, member in vars(cls).items():
+    for name, member in members.items():
         if name[0] != "_" and name not in explained and (inspect.isfunction(member) or isinstance(member, property)):
             rows.append((f"`{_call(name, member)}`", _first_sentence(member.__doc__ or "")))
     return _table(("name", "what it does"), rows)
@@ -168,7 +175,11 @@ def _call(name: str, member: Callable[..., object] | property) -> str:
     if isinstance(member, property):
         return name
     _self, *arguments = inspect.signature(member).parameters.values()
-    shown = [one.name if one.default is one.empty else f"{one.name}={one.default}" for one in arguments]
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    shown = [
+        stars.get(one.kind, "") + one.name + ("" if one.default is one.empty else f"={one.default!r}")
+        for one in arguments
+    ]
     return ("await " if inspect.iscoroutinefunction(member) else "") + f"{name}({', '.join(shown)})"
 
 
@@ -229,6 +240,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "public-names": public_names,
     "methods-node": lambda: methods(kraft_trio.Node, explained=_explained_methods()),
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
+    "methods-cluster": lambda: methods(Cluster),
+    "methods-machine": lambda: methods(Machine),
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio import AdminClient, LogClient, Node, StateMachine
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.machine import Machine
+from kraft_trio.simulation.world import World
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
@@ -34,6 +37,9 @@ def block_that_begins_with(start: str) -> str:
         (StateMachine, "API.md", "A state machine"),
         (VirtualCluster, "SIMULATION.md", "With pytest"),
         (SimulatedMachine, "SIMULATION.md", "With your own state machine"),
+        (World, "SIMULATION.md", "All methods of Cluster"),
+        (Cluster, "SIMULATION.md", "All methods of Cluster"),
+        (Machine, "SIMULATION.md", "All methods of Machine"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

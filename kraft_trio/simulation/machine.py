@@ -80,6 +80,7 @@ class Machine:
 
     @property
     def host(self) -> str:
+        """The name of the machine in the network."""
         return f"node-{self.id}"
 
     @property
@@ -109,6 +110,7 @@ class Machine:
 
     @property
     def is_paused(self) -> bool:
+        """Whether the process is frozen."""
         return self._paused
 
     @property
@@ -143,6 +145,7 @@ class Machine:
         return not self._disk_was_touched
 
     def wall_clock_ms(self) -> int:
+        """What the machine's clock shows, with its drift and its jumps, in milliseconds since 1970."""
         now_s = current_time() - self.world.began_at_s
         return EPOCH_MS + self.wall_clock_offset_ms + round(now_s * 1000 * (1.0 + self.clock_drift))
 

@@ -204,7 +204,7 @@ class World:
         self.agreement.finished()
 
     def client(self, name: str = "client", **settings: object) -> LogClient:
-        """A client on the host "client-<name>" that knows the bootstrap servers.  The caller closes it."""
+        """A client on the host "client-NAME" that knows the bootstrap servers.  The caller closes it."""
         return LogClient(
             self.bootstrap_servers,
             client_id=name,
