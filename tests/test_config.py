@@ -456,6 +456,12 @@ def test_a_mistyped_variable_is_warned_about() -> None:
     ]
 
 
+def test_a_variable_of_the_commands_is_no_mistyped_one() -> None:
+    with structlog.testing.capture_logs() as lines:
+        NodeConfig.from_environment({**VARIABLES, "KRAFT_KV_ENDPOINTS": "http://127.0.0.1:2379"})
+    assert lines == []
+
+
 def test_type_checkers_know_every_keyword() -> None:
     source = ast.parse(Path(node_config.__file__).read_text())
     told = next(one for one in ast.walk(source) if isinstance(one, ast.FunctionDef) and one.name == "__init__").args

@@ -22,6 +22,8 @@ _TLS_FIELD_OF_KEY = {key.name: field for field, key in TLS_KEY_OF_FIELD.items()}
 _SASL_FIELD_OF_KEY = {key.name: field for field, key in SASL_KEY_OF_FIELD.items()}
 _OF_LISTENER = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<key>.+)")
 ENVIRONMENT_PREFIX = "KRAFT_"
+VARIABLES_OF_COMMANDS = frozenset({"KRAFT_KV_ENDPOINTS"})
+"""`kraft` commands read these variables.  No key of a node belongs to them."""
 _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
 
 
@@ -117,7 +119,7 @@ def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, str], list
     for variable, text in variables.items():
         if variable in key_of:
             properties[key_of[variable]] = text
-        elif variable.startswith(ENVIRONMENT_PREFIX):
+        elif variable.startswith(ENVIRONMENT_PREFIX) and variable not in VARIABLES_OF_COMMANDS:
             nearest = difflib.get_close_matches(variable, key_of, n=1, cutoff=0.0)
             warnings.append(f"{variable}: no such variable, ignored; the nearest known one is {nearest[0]}")
     return properties, warnings
