@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from kraft_trio import Committed, MsgpackSerde, NewRecord, Node, NodeConfig, Record, open_node
+from kraft_trio import Committed, MsgpackSerde, NewRecord, Node, NodeConfig, Record, aio, open_node, sync
 
 
 @attrs.frozen
@@ -80,6 +80,26 @@ async def use_two_classes(config: NodeConfig) -> None:
         async for committed in node.committed():
             print(committed.value.account)
             print(committed.value.amount)  # rejected
+
+
+async def use_in_asyncio_wrongly(config: NodeConfig) -> None:
+    aio.open_node(config, serde="msgpack")  # rejected
+    async with aio.open_node(config, serde=MsgpackSerde(Deposit), state_machine=Bank()) as node:
+        balance: int = await node.execute(Deposit("alice", 1))
+        text: str = await node.execute(Deposit("alice", balance))  # rejected
+        await node.append([Withdrawal(text)])  # rejected
+        async for committed in node.committed():
+            print(committed.value.balance)  # rejected
+
+
+def use_in_threads_wrongly(config: NodeConfig) -> None:
+    sync.open_node(config, serde="msgpack")  # rejected
+    with sync.open_node(config, serde=MsgpackSerde(Deposit), state_machine=Bank()) as node:
+        balance: int = node.execute(Deposit("alice", 1))
+        text: str = node.execute(Deposit("alice", balance))  # rejected
+        node.append([Withdrawal(text)])  # rejected
+        for committed in node.committed():
+            print(committed.value.balance)  # rejected
 
 
 def configure_wrongly() -> None:
