@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
-from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
-from kraft_trio.actors.voter_change_coordinator import WAITING
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS
 from kraft_trio.config.tls_fields import TLS_KEYS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
-from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import INVARIANTS
@@ -41,18 +38,38 @@ from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, M
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 
+LIMITS = (
+    ("max.connections", "number-of-refused-connections", "The longest idle connection closes, or the new one."),
+    ("max.connections.per.ip", "number-of-refused-connections", "The new connection closes."),
+    ("connections.max.idle.ms", "number-of-cut-connections", "The connection closes."),
+    ("kraft.first.request.timeout.ms", "number-of-cut-connections", "The connection closes, also in its handshake."),
+    ("kraft.request.grace.ms", "number-of-cut-connections", "The connection closes."),
+    ("kraft.answer.grace.ms", "number-of-cut-connections", "The connection closes."),
+    ("kraft.transfer.min.bytes.per.second", "number-of-cut-connections", "The connection closes."),
+    ("socket.request.max.bytes", "number-of-malformed-requests", "The connection closes."),
+    ("kraft.initial.request.max.bytes", "number-of-malformed-requests", "The connection closes."),
+    ("queued.max.request.bytes", "number-of-slowed-requests", "The request waits."),
+    ("kraft.connection.max.request.bytes", "number-of-slowed-requests", "The request waits; a larger one closes it."),
+    ("kraft.connection.max.in.flight.requests", "number-of-paused-connections", "The connection is not read further."),
+    ("message.max.bytes", "number-of-refused-batches", "MESSAGE_TOO_LARGE."),
+    ("kraft.decompressed.max.bytes", "number-of-refused-batches", "INVALID_RECORD."),
+    ("kraft.waiting.fetches.max", "number-of-refused-waits", "The Fetch is answered at once."),
+    ("kraft.waiting.fetches.max.per.connection", "number-of-refused-waits", "The Fetch is answered at once."),
+    ("kraft.waiting.observers.max", "number-of-refused-waits", "The Fetch is answered at once."),
+    ("kraft.producer.ids.max", "number-of-producer-ids", "The longest silent one is forgotten."),
+    ("kraft.voter.changes.max.waiting", "number-of-refused-voter-changes", "REQUEST_TIMED_OUT at once."),
+    ("kraft.voter.changes.per.minute", "number-of-throttled-voter-changes", "THROTTLING_QUOTA_EXCEEDED."),
+    ("kraft.voter.changes.burst", "number-of-throttled-voter-changes", "THROTTLING_QUOTA_EXCEEDED."),
+    ("kraft.log.text.max.characters", "number-of-shortened-log-texts", "The text is cut."),
+)
+"""The limits that can be set: the key, the metric that counts what is over it, and what becomes of that."""
 FIXED_LIMITS = (
     (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
     (MAX_RECORDS, "Records of a produced batch."),
     (MAX_HEADERS, "Headers of a produced record."),
     (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),
     (MAX_EXPANSION, "Decompressed size of a batch as a multiple of its compressed size, if that exceeds 4 MiB."),
-    (MAX_PARKED_CONSUMERS, "Consumers' fetches that wait at a leader."),
-    (MAX_PARKED_BY_ONE_ASKER, "Fetches of one connection that wait at a leader."),
-    (MAX_PARKED_OBSERVERS, "Observers' fetches that wait at a leader."),
-    (WAITING, "Voter changes that run or wait at a leader."),
     (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
-    (DEFAULT_MAX_PRODUCERS, "Idempotent producers that a log remembers."),
 )
 DOCUMENTS = Path(__file__).parent
 _EPOCH_CHANGES = {
@@ -105,6 +122,18 @@ def _allowed(kind: Kind) -> str:
 
 def limits() -> str:
     return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
+
+
+def configured_limits() -> str:
+    keys = {key.name: (default, key) for key, default in KEYS}
+    known = {metric.name for metric in METRICS}
+    rows = []
+    for name, metric, outcome in LIMITS:
+        default, key = keys[name]
+        if metric not in known:
+            raise ValueError(f"{name}: there is no metric {metric}")
+        rows.append((key.meaning, f"`{name}`", f"{default} {key.unit}".strip(), f"`{metric}`", outcome))
+    return _table(("limit", "key", "default", "metric", "what is over it"), rows)
 
 
 def metrics() -> str:
@@ -230,6 +259,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
     "limits": limits,
+    "configured-limits": configured_limits,
     "config-keys": config_keys,
     "tls-keys": partial(config_keys, TLS_KEYS),
     "sasl-keys": partial(config_keys, SASL_KEYS),

@@ -17,6 +17,18 @@ Listener = Callable[[str, Mapping[str, Any]], object]
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _node_id: ContextVar[int | None] = ContextVar("node_id", default=None)
+_shortened_texts = 0
+
+
+def shortened_texts() -> int:
+    """How many texts this process has shortened in lines of its log so far."""
+    return _shortened_texts
+
+
+def count_shortened_text() -> None:
+    """Called by whoever shortens one."""
+    global _shortened_texts  # noqa: PLW0603
+    _shortened_texts += 1
 
 
 @contextmanager

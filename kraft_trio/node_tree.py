@@ -152,7 +152,7 @@ class NodeTree(Generic[R]):
             self._gossip,
             self._access,
         )
-        self._memory = MemoryBudget(config.queued_max_request_bytes)
+        self._memory = MemoryBudget(config.queued_max_request_bytes, config.max_connection_bytes)
         self.server = NetworkServer(network, config, router, self._memory, self._failures, self._refusals)
         self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self.driver: StateMachineDriver | None = None

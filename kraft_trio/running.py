@@ -207,6 +207,7 @@ async def _running(
             segment_bytes=config.segment_bytes,
             segment_ms=config.segment_ms,
             max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
+            max_producers=config.max_producer_ids,
         ),
         now_ms=environment.wall_clock_ms,
         reserve=reserve,

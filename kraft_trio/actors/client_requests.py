@@ -46,6 +46,7 @@ class ClientRequests:
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], checker: RecordChecker) -> None:
         self._config = context.config
+        self._refusals = context.refusals
         self._view = view
         self._checker = checker
 
@@ -98,6 +99,7 @@ class ClientRequests:
             if not (may_be_honest_about_time(header) and is_small_and_sound(records, 0, header)):
                 await self._checker.check(records, header)
         except LargeRecordError as error:
+            self._refusals.batches += 1
             reply.answer(
                 ProducePartitionResponse.failed(
                     ErrorCode.message_too_large, f"{error} when decompressed (message.max.bytes)"
@@ -105,6 +107,7 @@ class ClientRequests:
             )
             return
         except ProtocolError as error:
+            self._refusals.batches += 1
             reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error)))
             return
         message = ProduceReceived(records, header, max(request.timeout_ms, 0), reply)
@@ -133,6 +136,7 @@ class ClientRequests:
         if not size:
             return ProducePartitionResponse.failed(ErrorCode.invalid_record, "records: none given, one batch expected")
         if size > self._config.max_message_bytes:
+            self._refusals.batches += 1
             return ProducePartitionResponse.failed(
                 ErrorCode.message_too_large,
                 f"records: {size} bytes, at most {self._config.max_message_bytes} allowed (message.max.bytes)",

@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
-from kraft_trio.actors.parked_fetches import ParkedFetches
+from kraft_trio.actors.parked_fetches import ParkedFetches, ParkingLimits
 from kraft_trio.messages import FetchReceived
 from kraft_trio.protocol.read_barrier import NO_ROUND, ReadRounds
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
@@ -47,7 +47,12 @@ class LeaderFetches:
         self._rounds = rounds
         self._high_watermark = high_watermark
         self._expire_at = expire_at
-        self.parked = ParkedFetches()
+        config = context.config
+        self.parked = ParkedFetches(
+            ParkingLimits(
+                config.max_waiting_fetches, config.max_waiting_fetches_per_connection, config.max_waiting_observers
+            )
+        )
         self.bytes_given = 0
         """Bytes of records sent in this epoch."""
         self._due_left = trio.Event()

@@ -8,9 +8,8 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.config.checks import CONNECTION_SHARE
+from kraft_trio.config.checks import CONNECTION_SHARE, RESERVED_SHARE
 
-_RESERVED_SHARE: Final = 4
 _ANSWER_SHARE: Final = 8
 MIN_ANSWER_BYTES: Final = 64 * 1024
 
@@ -25,16 +24,16 @@ class MemoryBudget:
     """Counts bytes; owned by NetworkServer, shared by its connections and the leader.
 
     A quarter is reserved for replicas: clients together never take it, so they cannot keep the quorum from
-    replicating.  No connection may hold more than a quarter.
+    replicating.  No connection may hold more than a quarter, or what `per_connection` says.
     """
 
-    def __init__(self, total_bytes: int) -> None:
+    def __init__(self, total_bytes: int, per_connection: int = 0) -> None:
         self.taken = 0
         self.waits = 0
         """How often `take` had to wait."""
-        self.per_connection = total_bytes // CONNECTION_SHARE
+        self.per_connection = per_connection or total_bytes // CONNECTION_SHARE
         self._total = total_bytes
-        self._for_clients = total_bytes - total_bytes // _RESERVED_SHARE
+        self._for_clients = total_bytes - total_bytes // RESERVED_SHARE
         self._clients: deque[_Waiter] = deque()
         self._replicas: deque[_Waiter] = deque()
 

@@ -62,6 +62,9 @@ class NetworkServer:
             limits=ConnectionLimits(
                 first_request_s=config.first_request_timeout_ms / 1000,
                 idle_s=config.connections_max_idle_ms / 1000,
+                min_bytes_per_s=config.min_transfer_bytes_per_s,
+                frame_grace_s=config.request_grace_ms / 1000,
+                answer_grace_s=config.answer_grace_ms / 1000,
             ),
             closed=self._cut,
         )
@@ -125,6 +128,7 @@ class NetworkServer:
                     may_be_replica=listener_name in self._controller_listeners,
                     initial_request_bytes=self._config.initial_request_bytes,
                     max_request_bytes=self._config.max_request_bytes,
+                    max_in_flight=self._config.max_in_flight_requests,
                     sasl=self._sasl.get(listener_name),
                     principal_rules=() if tls is None else tls.principal_mapping_rules,
                 )

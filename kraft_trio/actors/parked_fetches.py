@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 import attrs
 
@@ -11,10 +10,15 @@ from kraft_trio.actors.removable_heap import RemovableHeap
 from kraft_trio.messages import FetchReceived
 from kraft_trio.protocol.types import ReplicaKey
 
-MAX_PARKED_CONSUMERS: Final = 1000
-MAX_PARKED_BY_ONE_ASKER: Final = 4
-"""Limit for one connection.  An ordinary consumer has one Fetch under way."""
-MAX_PARKED_OBSERVERS: Final = 200
+
+@attrs.frozen
+class ParkingLimits:
+    """How many fetches of others than voters may wait."""
+
+    consumers: int = 1000
+    by_one_asker: int = 4
+    """Limit for one connection.  An ordinary consumer has one Fetch under way."""
+    observers: int = 200
 
 
 @attrs.define(eq=False)
@@ -33,7 +37,8 @@ class ParkedFetches:
     time, so that the caller can stop in between.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ParkingLimits) -> None:
+        self._limits = limits
         self._by_deadline: RemovableHeap[ParkedFetch] = RemovableHeap()
         self._voters: dict[ReplicaKey, ParkedFetch] = {}
         self._observers: dict[ReplicaKey, ParkedFetch] = {}
@@ -71,11 +76,12 @@ class ParkedFetches:
     # Coming
 
     def has_room_for_consumer(self, asker: object) -> bool:
-        return len(self._consumers_by_offset) < MAX_PARKED_CONSUMERS and self._of_asker[asker] < MAX_PARKED_BY_ONE_ASKER
+        limits = self._limits
+        return len(self._consumers_by_offset) < limits.consumers and self._of_asker[asker] < limits.by_one_asker
 
     def has_room_for_replica(self, *, is_voter: bool) -> bool:
         """Whether a replica's Fetch may wait.  There is always room for voters, because they are few."""
-        return is_voter or len(self._observers) < MAX_PARKED_OBSERVERS
+        return is_voter or len(self._observers) < self._limits.observers
 
     def park_consumer(self, message: FetchReceived, deadline: float, needed_bytes: int) -> None:
         parked = ParkedFetch(message, deadline)

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-IN_FLIGHT = 64
-
 _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """The first bytes of a Produce request."""
 
@@ -81,6 +79,7 @@ class ServerConnection:
         may_be_replica: bool,
         initial_request_bytes: int,
         max_request_bytes: int,
+        max_in_flight: int = 64,
         sasl: SaslListener | None = None,
         principal_rules: Sequence[PrincipalRule] = (),
     ) -> None:
@@ -104,6 +103,7 @@ class ServerConnection:
         """Who the peer is, as far as it has authenticated."""
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
+        self._max_in_flight = max_in_flight
         self._in_flight: deque[_InFlight] = deque()
         self._held = 0
         """Bytes of the memory budget that this connection holds."""
@@ -235,7 +235,8 @@ class ServerConnection:
             if isinstance(answer, Worked):
                 nursery.start_soon(answer.work)
             answer.when_ready(self._flush)
-            while len(self._in_flight) >= IN_FLIGHT or self._unsent:
+            while len(self._in_flight) >= self._max_in_flight or self._unsent:
+                self._refusals.pauses += 1
                 await self._room.park()
 
     async def _wait_to_read_log(self, request: FetchRequest | FetchSnapshotRequest) -> int:

@@ -43,7 +43,7 @@ class SnapshotTaker:
         self._max_bytes = config.snapshot_max_new_bytes
         self._interval_s = config.snapshot_interval_ms / 1000 if config.snapshot_interval_ms else math.inf
         self._cleaner = cleaner
-        self._producers = ProducerStates()
+        self._producers = ProducerStates(config.max_producer_ids)
         self._timestamp_ms = -1
         self._end_offset = 0
         self._new_bytes = 0

@@ -32,6 +32,7 @@ from kraft_trio.messages import (
     VoterChangeMessage,
 )
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
+from kraft_trio.protocol.voter_change_rate import VoterChangeRate
 from kraft_trio.protocol.voter_changes import (
     Refused,
     add_voter,
@@ -55,9 +56,6 @@ from kraft_trio.wire.apis.update_features import (
 )
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterResponse
 from kraft_trio.wire.error_codes import ErrorCode
-
-WAITING: Final = 64
-"""Limit for the changes that run or wait.  Further requests get REQUEST_TIMED_OUT at once."""
 
 MAX_QUOTED_FEATURES: Final = 3
 MAX_QUOTED_CHARACTERS: Final = 100
@@ -93,6 +91,8 @@ class VoterChangeCoordinator:
         self._steps = VoterChangeSteps(context, leader)
         self._reassignment = Reassignment(context, leader, self._steps)
         self._transfer = LeadershipTransfer(context, leader, self._steps)
+        config = context.config
+        self._rate = VoterChangeRate(config.voter_changes_per_minute, config.voter_changes_burst, trio.current_time())
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
         self._reported = {context.key.id: self._own}
@@ -106,17 +106,46 @@ class VoterChangeCoordinator:
                 nursery.start_soon(self._reassignment.run)
                 async for message in self._mailbox:
                     change, make = self._change_of(message)
-                    self._begin(nursery, change, make)
+                    if self._comes_too_fast(message):
+                        self._throttle(message, change)
+                    else:
+                        self._begin(nursery, change, make)
         finally:
             self._abandon_waiting()
 
     def _begin(self, nursery: trio.Nursery, change: VoterChange, make: MakeChange) -> None:
-        if len(self._under_way) >= WAITING:
+        if len(self._under_way) >= (limit := self._context.config.max_waiting_voter_changes):
             self._context.refusals.voter_changes += 1
-            change.answer(ErrorCode.request_timed_out, f"{WAITING} voter changes are waiting already")
+            change.answer(ErrorCode.request_timed_out, f"{limit} voter changes are waiting already")
             return
         self._under_way.append(change)
         nursery.start_soon(self._make, change, make)
+
+    def _comes_too_fast(self, message: VoterChangeMessage) -> bool:
+        """Whether `kraft.voter.changes.per.minute` refuses it.  A voter may always say again what the set has of it."""
+        voters = self._steps.voters
+        match message:
+            case AddVoterReceived(request=add):
+                key = ReplicaKey(add.voter_id, add.voter_directory_id)
+                is_about_known = self._progress.get(key) is not None
+            case RemoveVoterReceived(request=remove):
+                is_about_known = voters.is_voter(ReplicaKey(remove.voter_id, remove.voter_directory_id))
+            case UpdateVoterReceived(request=update):
+                key = ReplicaKey(update.voter_id, update.voter_directory_id)
+                known = voters.get(update.voter_id)
+                if known == Voter(key, update.listeners, update.kraft_versions):
+                    return False
+                is_about_known = voters.is_voter(key)
+            case _:
+                is_about_known = False
+        return not self._rate.take(trio.current_time(), is_about_known=is_about_known)
+
+    def _throttle(self, message: VoterChangeMessage, change: VoterChange) -> None:
+        """Refuse a change for now.  Kafka's admin clients repeat it; its replicas know only the other error."""
+        self._context.refusals.throttled_voter_changes += 1
+        of_replica = isinstance(message, UpdateVoterReceived)
+        error = ErrorCode.request_timed_out if of_replica else ErrorCode.throttling_quota_exceeded
+        change.answer(error, "voter changes come too fast: try again later (kraft.voter.changes.per.minute)")
 
     def _change_of(self, message: VoterChangeMessage) -> tuple[VoterChange, MakeChange]:
         """The change that a message requests, and the function that makes it."""

@@ -12,8 +12,9 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
 from kraft_trio.background_log import BackgroundLog, background_logger_factory
-from kraft_trio.cli.escaping import cut, escaped, escaped_lines
+from kraft_trio.cli.escaping import MAX_TEXT, cut, escaped, escaped_lines
 from kraft_trio.cli.log_limits import LineLimit
+from kraft_trio.logs import count_shortened_text
 from kraft_trio.tracing.node_trace import trace_log_line
 
 MAX_TRACEBACK: Final = 20_000
@@ -23,6 +24,14 @@ MAX_ITEMS: Final = 100
 
 _TRACEBACKS: Final = ("exception", "stack")
 _UNTOUCHED: Final = ("exc_info", "stack_info")
+
+_longest_text = MAX_TEXT
+
+
+def limit_texts(characters: int) -> None:
+    """Set the most characters of one text in a line of this process (`kraft.log.text.max.characters`)."""
+    global _longest_text  # noqa: PLW0603
+    _longest_text = characters
 
 
 def configure_logging(log_format: str, level: str, *, traced: bool = False) -> None:
@@ -95,14 +104,20 @@ def _bounded_value(value: object, depth: int = 0) -> object:
         case bool() | int() | float() | None:
             return value
         case str():
-            return cut(value)
+            return _cut(value)
         case list() | tuple() if depth < 6:
             return list(_few([_bounded_value(item, depth + 1) for item in value[:MAX_ITEMS]], len(value)))
         case dict() if depth < 6:
             few = list(value.items())[:MAX_ITEMS]
-            return {cut(str(name)): _bounded_value(item, depth + 1) for name, item in few}
+            return {_cut(str(name)): _bounded_value(item, depth + 1) for name, item in few}
         case _:
-            return cut(repr(value))
+            return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    if len(text) > _longest_text:
+        count_shortened_text()
+    return cut(text, limit=_longest_text)
 
 
 def _few(items: list[object], count: int) -> Iterator[object]:
@@ -121,7 +136,7 @@ def _printable(_logger: object, _method: str, event: MutableMapping[str, Any]) -
             lines = escaped_lines(cut(value, limit=MAX_TRACEBACK)).splitlines()
             printable[name] = "\n".join(f"    {line}" for line in lines)
         elif isinstance(value, str):
-            printable[escaped(name)] = escaped(value)
+            printable[escaped(name)] = escaped(value, limit=len(value))
         else:
             printable[escaped(name)] = value
     return printable

@@ -196,7 +196,9 @@ def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
         partition_path(config.metadata_log_dir, config.topic_name),
         topic_id=config.topic_id,
         static_voters=config.static_voter_set(),
-        config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
+        config=LogConfig(
+            segment_bytes=config.segment_bytes, segment_ms=config.segment_ms, max_producers=config.max_producer_ids
+        ),
         now_ms=lambda: now_ms,
     )
 

@@ -191,7 +191,9 @@ async def _make_log(disk: Disk, config: NodeConfig, partition: str, plan: Restor
         partition,
         topic_id=config.topic_id,
         static_voters=config.static_voter_set(),
-        config=LogConfig(segment_bytes=config.segment_bytes, segment_ms=config.segment_ms),
+        config=LogConfig(
+            segment_bytes=config.segment_bytes, segment_ms=config.segment_ms, max_producers=config.max_producer_ids
+        ),
         now_ms=lambda: now_ms,
     )
     try:

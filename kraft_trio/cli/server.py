@@ -10,7 +10,7 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, override_option, parse_overrides, read_config
-from kraft_trio.cli.logging import configure_logging
+from kraft_trio.cli.logging import configure_logging, limit_texts
 
 _LEVELS = ("debug", "info", "warning", "error")
 _GC_THRESHOLD: Final = 10_000
@@ -36,6 +36,7 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))
+    limit_texts(config.max_log_text)
     from kraft_trio.application.configured_state_machine import state_machine_of
     from kraft_trio.cli.freed_memory import keep_freed_memory
     from kraft_trio.cli.open_files import fitted, raise_open_file_limit

@@ -7,7 +7,9 @@ from kraft_trio.config.values import KEY_VALUE, STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
 
 CONNECTION_SHARE = 4
-"""One connection may use a quarter of `queued.max.request.bytes`."""
+"""One connection may use a quarter of `queued.max.request.bytes`, unless the configuration says how much."""
+RESERVED_SHARE = 4
+"""A quarter of `queued.max.request.bytes` is reserved for replicas."""
 REQUEST_SLACK_BYTES = 64 * 1024
 """The room that a request may take in addition to its largest batch."""
 
@@ -128,11 +130,17 @@ def _check_sizes(config: ConfigFields) -> None:
             f"more than socket.request.max.bytes={config.max_request_bytes}",
         )
 
-    per_connection = config.queued_max_request_bytes // CONNECTION_SHARE
-    if config.max_message_bytes + REQUEST_SLACK_BYTES > per_connection:
-        needed = (config.max_message_bytes + REQUEST_SLACK_BYTES) * CONNECTION_SHARE
+    largest = config.max_message_bytes + REQUEST_SLACK_BYTES
+    with_message = f"is needed for requests with message.max.bytes={config.max_message_bytes}"
+    if largest > config.queued_max_request_bytes // CONNECTION_SHARE and not config.max_connection_bytes:
+        needed = largest * CONNECTION_SHARE
+        raise refuse("queued_max_request_bytes", config.queued_max_request_bytes, f"at least {needed} {with_message}")
+    if config.max_connection_bytes and config.max_connection_bytes < largest:
+        raise refuse("max_connection_bytes", config.max_connection_bytes, f"at least {largest} {with_message}")
+    of_clients = config.queued_max_request_bytes - config.queued_max_request_bytes // RESERVED_SHARE
+    if config.max_connection_bytes > of_clients:
         raise refuse(
-            "queued_max_request_bytes",
-            config.queued_max_request_bytes,
-            f"at least {needed} is needed for requests with message.max.bytes={config.max_message_bytes}",
+            "max_connection_bytes",
+            config.max_connection_bytes,
+            f"queued.max.request.bytes={config.queued_max_request_bytes} leaves {of_clients} to clients",
         )

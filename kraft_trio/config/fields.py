@@ -7,22 +7,23 @@ does not have begin with `kraft.`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 import attrs
 
 from kraft_trio.config import values
-from kraft_trio.config.key import KEY, MAX_INT32, MAX_INT64, Integer, Key, Text, Truth, config_key
+from kraft_trio.config.key import KEY, MAX_INT64, Integer, Key, Text, Truth, config_key
+from kraft_trio.config.limit_fields import LimitFields
 from kraft_trio.config.values import NamedListener, StaticVoter
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
 
-_KIBIBYTE = 1024
 _MEBIBYTE = 1024 * 1024
 
 
 @attrs.frozen(kw_only=True)
-class ConfigFields:
+class ConfigFields(LimitFields):
     """One field for each key."""
 
     node_id: int = config_key("node.id", Integer(0), "This node's replica id, unique in the cluster.")
@@ -196,60 +197,6 @@ class ConfigFields:
         "Newest revisions that the leader keeps when it compacts, once a minute; 0: no compaction.",
         default=10_000,
     )
-    max_message_bytes: int = config_key(
-        "message.max.bytes",
-        Integer(1),
-        "Maximum size of a record batch, and of each decompressed record in it.",
-        default=1048588,
-        unit="bytes",
-    )
-    max_request_bytes: int = config_key(
-        "socket.request.max.bytes",
-        Integer(1),
-        "Maximum size of a request.",
-        default=100 * _MEBIBYTE,
-        unit="bytes",
-    )
-    initial_request_bytes: int = config_key(
-        "kraft.initial.request.max.bytes",
-        Integer(1),
-        "Maximum size of the first valid request on a connection, and of any before it.",
-        default=64 * _KIBIBYTE,
-        unit="bytes",
-    )
-    max_decompressed_bytes: int = config_key(
-        "kraft.decompressed.max.bytes",
-        Integer(1),
-        "Maximum decompressed size of a record batch.",
-        default=64 * _MEBIBYTE,
-        unit="bytes",
-    )
-    max_connections: int = config_key(
-        "max.connections",
-        Integer(1),
-        "Maximum number of connections (Kafka's default is no limit).",
-        default=1000,
-    )
-    max_connections_per_ip: int = config_key(
-        "max.connections.per.ip",
-        Integer(1, MAX_INT32),
-        "Maximum number of connections from one address, except on listeners for quorum traffic.",
-        default=MAX_INT32,
-    )
-    connections_max_idle_ms: int = config_key(
-        "connections.max.idle.ms",
-        Integer(1, MAX_INT64),
-        "Idle time after which a connection is closed.",
-        default=10 * 60 * 1000,
-        unit="ms",
-    )
-    first_request_timeout_ms: int = config_key(
-        "kraft.first.request.timeout.ms",
-        Integer(1),
-        "Time limit for the first valid request on a connection.",
-        default=5000,
-        unit="ms",
-    )
     failed_authentication_delay_ms: int = config_key(
         "connection.failed.authentication.delay.ms",
         Integer(0, 60_000),
@@ -262,14 +209,6 @@ class ConfigFields:
         Text("the path of a file", str),
         "The users of SCRAM, with mode 0600; by default `scram-credentials` in `metadata.log.dir`.",
         default="",
-    )
-    queued_max_request_bytes: int = config_key(
-        "queued.max.request.bytes",
-        Integer(_MEBIBYTE, MAX_INT64),
-        "Maximum memory for requests and answers (Kafka's default is no limit).  A quarter is reserved for "
-        "replicas.  One connection, and so one request, may use a quarter.",
-        default=64 * _MEBIBYTE,
-        unit="bytes",
     )
     auto_join: bool = config_key(
         "controller.quorum.auto.join.enable",
@@ -338,11 +277,17 @@ class ConfigFields:
     topic_id: UUID = config_key("kraft.topic.id", values.TOPIC_ID, "The id of the only topic.", default=UUID(int=1))
 
 
-KEY_OF_FIELD: Mapping[str, Key] = {field.name: field.metadata[KEY] for field in attrs.fields(ConfigFields)}
-"""The key of each field of `ConfigFields`."""
+_LIMITS = {field.name for field in attrs.fields(LimitFields)}
+_FIELDS: list[attrs.Attribute[Any]] = [
+    *(field for field in attrs.fields(ConfigFields) if field.name not in _LIMITS),
+    *attrs.fields(LimitFields),
+]
+
+KEY_OF_FIELD: Mapping[str, Key] = {field.name: field.metadata[KEY] for field in _FIELDS}
+"""The key of each field of `ConfigFields`, limits last."""
 
 KEYS: tuple[tuple[Key, str | None], ...] = tuple(
     (field.metadata[KEY], None if field.default is attrs.NOTHING else field.metadata[KEY].kind.format(field.default))
-    for field in attrs.fields(ConfigFields)
+    for field in _FIELDS
 )
 """Each key with the text of its default, or with None if the key must be set."""

@@ -171,11 +171,24 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("number-of-failed-tls-handshakes", "TLS handshakes that peers failed or gave up, since the start."),
     _own("number-of-failed-authentications", "SASL exchanges that peers failed or gave up, since the start."),
     _own("number-of-denied-requests", "Requests that the authorizer denied, since the start."),
-    _own("number-of-refused-voter-changes", "Voter changes refused because 64 waited already, since the start."),
+    _own(
+        "number-of-refused-voter-changes",
+        "Voter changes refused because kraft.voter.changes.max.waiting waited already, since the start.",
+    ),
+    _own("number-of-throttled-voter-changes", "Voter changes refused because they came too fast, since the start."),
     _own("number-of-refused-waits", "Fetches answered at once because too many waited, since the start."),
+    _own(
+        "number-of-paused-connections",
+        "How often a connection was not read because answers were outstanding or not taken, since the start.",
+    ),
+    _own(
+        "number-of-refused-batches",
+        "Produced batches refused because their records are damaged or exceed a limit, since the start.",
+    ),
     _own("number-of-refused-epochs", "Messages refused because their epoch was too far ahead, since the start."),
     _own("request-memory-bytes", "The part of queued.max.request.bytes in use.", unit="bytes"),
     _own("number-of-slowed-requests", "Requests that had to wait for such memory, since the start."),
+    _own("number-of-shortened-log-texts", "Texts cut in log lines of this process, since the start."),
     _own("number-of-producer-ids", "Idempotent producers that the log remembers."),
 )
 """All metrics in display order.  A metric that two roles name differently occurs twice."""

@@ -15,6 +15,7 @@ from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.background_log import dropped_lines
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.logs import shortened_texts
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.definitions import metrics_of
 from kraft_trio.metrics.idle_time import IdleTime
@@ -209,6 +210,7 @@ class NodeMetrics:
             "append-records-rate": self._records.appended_as_leader.rate(now_s),
             "poll-idle-ratio-avg": self._idle.ratio(),
             "log-lines-lost": dropped_lines(),
+            "number-of-shortened-log-texts": shortened_texts(),
             **self._of_event_loop(),
         }
 

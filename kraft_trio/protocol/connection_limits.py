@@ -5,16 +5,7 @@ The rule inspects each connection from time to time, so a request pays nothing f
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
-
-MIN_BYTES_PER_S: Final = 128 * 1024
-"""The least rate of a transfer that holds memory."""
-FRAME_GRACE_S: Final = 5.0
-"""How far a started frame may lag behind that rate.  Honest peers send a frame at once."""
-ANSWER_GRACE_S: Final = 60.0
-"""How far a response may lag.  A consumer reads nothing while it works on earlier records."""
 
 
 @attrs.frozen
@@ -23,6 +14,12 @@ class ConnectionLimits:
     """The time within which a new connection must send a valid request."""
     idle_s: float
     """How long a connection may be idle."""
+    min_bytes_per_s: int = 128 * 1024
+    """The least rate of a transfer that holds memory; 0: no limit."""
+    frame_grace_s: float = 5.0
+    """How far a started frame may lag behind that rate.  Honest peers send a frame at once."""
+    answer_grace_s: float = 60.0
+    """How far a response may lag.  A consumer reads nothing while it works on earlier records."""
 
 
 @attrs.frozen
@@ -51,8 +48,8 @@ class _Pace:
     began_s: float
     bytes_before: int
 
-    def lags(self, moved: int, now_s: float, grace_s: float) -> bool:
-        return (now_s - self.began_s - grace_s) * MIN_BYTES_PER_S > moved - self.bytes_before
+    def lags(self, moved: int, now_s: float, grace_s: float, min_bytes_per_s: int) -> bool:
+        return (now_s - self.began_s - grace_s) * min_bytes_per_s > moved - self.bytes_before
 
 
 class ConnectionWatch:
@@ -90,9 +87,11 @@ class ConnectionWatch:
         return self._reason(activity, now_s)
 
     def _reason(self, activity: Activity, now_s: float) -> str | None:
-        if self._frame is not None and self._frame.lags(activity.received, now_s, FRAME_GRACE_S):
+        limits = self._limits
+        rate = limits.min_bytes_per_s
+        if self._frame is not None and self._frame.lags(activity.received, now_s, limits.frame_grace_s, rate):
             return "a request comes too slowly"
-        if self._answer is not None and self._answer.lags(activity.sent, now_s, ANSWER_GRACE_S):
+        if self._answer is not None and self._answer.lags(activity.sent, now_s, limits.answer_grace_s, rate):
             return "an answer is taken too slowly"
         quiet_s = now_s - self.quiet_since_s
         if not activity.requests and not activity.is_within_frame and quiet_s >= self._limits.first_request_s:

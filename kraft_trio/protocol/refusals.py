@@ -22,7 +22,13 @@ class Refusals:
     """Requests that the authorizer did not allow."""
     voter_changes: int = 0
     """Requests for voter changes while too many waited."""
+    throttled_voter_changes: int = 0
+    """Requests for voter changes that came too fast."""
     waits: int = 0
     """Fetches answered at once because too many waited."""
+    pauses: int = 0
+    """How often a connection was not read because its client had not taken earlier answers."""
+    batches: int = 0
+    """Produced batches whose records are damaged or exceed a limit."""
     epochs: int = 0
     """Messages that named an epoch too far ahead."""

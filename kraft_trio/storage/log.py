@@ -89,7 +89,7 @@ class Log:
         files, StorageFailure if the disk fails, DiskFullError if it is full.
         """
         try:
-            loaded = load_log(disk, directory, topic_id, static_voters)
+            loaded = load_log(disk, directory, topic_id, static_voters, config.max_producers)
             return cls(loaded, config, now_ms, reserve)
         except OSError as error:
             raise storage_failure(f"{directory}: cannot open the log", error) from error

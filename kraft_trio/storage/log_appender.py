@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from kraft_trio.logs import get_logger
+from kraft_trio.protocol.producers import DEFAULT_MAX_PRODUCERS
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.durability import Durability
 from kraft_trio.storage.failures import is_disk_full, is_out_of_descriptors
@@ -34,6 +35,8 @@ class LogConfig:
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
     max_batch_bytes: int = 8 * 1024 * 1024
     """The largest batch that a leader appends.  A follower accepts any batch that its leader has."""
+    max_producers: int = DEFAULT_MAX_PRODUCERS
+    """Idempotent producers that the log remembers."""
 
 
 @attrs.frozen

@@ -58,7 +58,7 @@ class LoadedLog:
     snapshots: Snapshots
 
 
-def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet) -> LoadedLog:
+def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet, max_producers: int) -> LoadedLog:
     """Open the log in a directory, or create it.  Blocks for reads and fsyncs.
 
     Reads the log as it stands, compares it with the newest snapshot, and then derives voters, producers, epochs and
@@ -74,7 +74,9 @@ def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet
     snapshots = Snapshots.find(disk, directory, names)
     files = _open_segments(disk, directory, names, snapshots)
     try:
-        return _load(disk, directory, names, files, snapshots, VoterHistory(static_voters))
+        return _load(
+            disk, directory, names, files, snapshots, VoterHistory(static_voters), ProducerStates(max_producers)
+        )
     except BaseException:
         for segment in files:
             segment.file.close()
@@ -88,10 +90,10 @@ def _load(
     files: list[Segment],
     snapshots: Snapshots,
     voters: VoterHistory,
+    producers: ProducerStates,
 ) -> LoadedLog:
     log_start_offset = files[0].base_offset
     check_log_start(directory, log_start_offset, snapshots)
-    producers = ProducerStates()
     scan = LogScan(log_start_offset, producers, load_producers(snapshots, log_start_offset, producers))
     known_good_offset = load_known_good_point(disk, directory, log_start_offset)
     _scan_segments(files, scan, known_good_offset, read_recovery_point(disk, directory))

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.leader_fetches import ANSWERS_PER_TURN, LeaderFetches
-from kraft_trio.actors.parked_fetches import MAX_PARKED_BY_ONE_ASKER, MAX_PARKED_CONSUMERS, MAX_PARKED_OBSERVERS
+from kraft_trio.actors.parked_fetches import ParkingLimits
 from kraft_trio.channels import Reply
 from kraft_trio.messages import FetchReceived, Stamp
 from kraft_trio.protocol.read_barrier import ReadRounds
@@ -26,6 +26,7 @@ from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, TOPIC_ID, RawClient, batch_of
 from tests.support.trimming import on_trimming_cluster, trimmed
 
+LIMITS = ParkingLimits()
 NEVER_THAT_MUCH = 2**30
 OVERHEAD = 400
 """Index entries that may be left when nothing waits any more."""
@@ -160,7 +161,7 @@ async def test_fetch_of_a_lost_connection_is_not_parked(cluster: Cluster) -> Non
 async def test_one_connection_parks_a_few_fetches(cluster: Cluster) -> None:
     with leading(cluster) as leader:
         greedy, other = Connection(), Connection()
-        replies = [leader.park(asker=greedy) for _ in range(MAX_PARKED_BY_ONE_ASKER + 3)]
+        replies = [leader.park(asker=greedy) for _ in range(LIMITS.by_one_asker + 3)]
         assert answered(replies) == 3
         assert not leader.park(asker=other).is_answered
 
@@ -168,8 +169,8 @@ async def test_one_connection_parks_a_few_fetches(cluster: Cluster) -> None:
 @on_cluster(voters=1, started=())
 async def test_parked_fetches_are_limited_but_voters_are_not(cluster: Cluster) -> None:
     with leading(cluster) as leader:
-        consumers = [leader.park(asker=Connection()) for _ in range(MAX_PARKED_CONSUMERS + 5)]
-        observers = [leader.park(ReplicaKey(n, UUID(int=n))) for n in range(100, 100 + MAX_PARKED_OBSERVERS + 5)]
+        consumers = [leader.park(asker=Connection()) for _ in range(LIMITS.consumers + 5)]
+        observers = [leader.park(ReplicaKey(n, UUID(int=n))) for n in range(100, 100 + LIMITS.observers + 5)]
         assert (answered(consumers), answered(observers)) == (5, 5)
         assert leader.fetches._context.refusals.waits == 10
         voter = leader.park(cluster.key_of(1))
@@ -195,7 +196,7 @@ async def test_events_do_not_look_at_fetches_that_wait_for_more(
 ) -> None:
     """A thousand consumers wait for a megabyte; other events must not wake them."""
     with leading(cluster) as leader:
-        for _ in range(MAX_PARKED_CONSUMERS):
+        for _ in range(LIMITS.consumers):
             leader.park(min_bytes=2**20)
         reads = 0
 
@@ -216,7 +217,7 @@ async def test_events_do_not_look_at_fetches_that_wait_for_more(
                 case "expire":
                     leader.fetches.expire(trio.current_time())
         assert reads == 0
-        assert len(leader.fetches.parked) == MAX_PARKED_CONSUMERS
+        assert len(leader.fetches.parked) == LIMITS.consumers
         assert leader.fetches.parked.size == sizes
 
 

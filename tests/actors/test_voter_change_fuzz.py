@@ -96,6 +96,9 @@ class Fuzzer:
                 return UPDATE_FEATURES, UpdateFeaturesRequest(updates, timeout_ms, self._random.random() < 0.5)
 
 
+UNTHROTTLED = {"kraft.voter.changes.burst": "10000"}
+
+
 @pytest.mark.parametrize("kraft_version", [0, 1])
 @pytest.mark.parametrize("seed", range(2))
 def test_every_request_is_answered_and_the_quorum_goes_on(seed: int, kraft_version: int) -> None:
@@ -128,4 +131,4 @@ def test_every_request_is_answered_and_the_quorum_goes_on(seed: int, kraft_versi
             else:
                 assert voter.key == cluster.key_of(voter.id)
 
-    run_on_cluster(test, Setup(seed=seed, voters=3, observers=2, kraft_version=kraft_version))
+    run_on_cluster(test, Setup(seed=seed, voters=3, observers=2, kraft_version=kraft_version, settings=UNTHROTTLED))

@@ -11,8 +11,10 @@ import pytest
 import structlog
 
 from kraft_trio.background_log import BackgroundLog
+from kraft_trio.cli.escaping import MAX_TEXT
 from kraft_trio.cli.log_limits import MAX_EVENTS, MAX_LINES, PERIOD_S, LineLimit
-from kraft_trio.cli.logging import configure_logging
+from kraft_trio.cli.logging import configure_logging, limit_texts
+from kraft_trio.logs import shortened_texts
 
 HOSTILE = "\x1b[2J\nforged=line \u202e" + "x" * 100_000
 
@@ -55,6 +57,24 @@ class TestHostileText:
         assert all(line.startswith("    ") and line.isprintable() for line in others)
         assert sum(map(len, others)) < 50_000
         assert secret not in first
+
+    @pytest.mark.parametrize("log_format", ["console", "json"])
+    def test_length_of_a_text_is_configured_and_counted(
+        self, log_format: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        configure_logging(log_format, "info")
+        before = shortened_texts()
+        try:
+            for characters in (50, 5000):
+                limit_texts(characters)
+                structlog.get_logger("x").info("event", short="s" * 50, long="l" * 5001)
+                written = capsys.readouterr().err
+                assert "s" * 50 in written
+                assert "l" * characters in written
+                assert "l" * (characters + 1) not in written
+        finally:
+            limit_texts(MAX_TEXT)
+        assert shortened_texts() - before == 2
 
     def test_many_items_are_cut(self, capsys: pytest.CaptureFixture[str]) -> None:
         configure_logging("json", "info")

@@ -62,6 +62,8 @@ OURS = """
     number-of-connections number-of-refused-connections number-of-cut-connections number-of-malformed-requests
     number-of-failed-tls-handshakes number-of-failed-authentications number-of-denied-requests
     number-of-refused-voter-changes number-of-refused-waits number-of-refused-epochs
+    number-of-throttled-voter-changes number-of-paused-connections number-of-refused-batches
+    number-of-shortened-log-texts
     request-memory-bytes number-of-slowed-requests number-of-producer-ids
 """
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 import trio
 
-from kraft_trio.actors.voter_change_coordinator import WAITING
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.config.secret import Secret
 from kraft_trio.config.values import STANDARD_AUTHORIZER
@@ -86,7 +85,7 @@ async def test_epochs_too_far_ahead(cluster: Cluster) -> None:
     assert metric(cluster, "number-of-refused-epochs") == 1
 
 
-@on_cluster(voters=1)
+@on_cluster(voters=1, settings={"kraft.voter.changes.max.waiting": "2"})
 async def test_voter_changes_beyond_those_that_may_wait(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     nowhere = Endpoints({LISTENER: Endpoint("nowhere", 1)})
@@ -97,10 +96,10 @@ async def test_voter_changes_beyond_those_that_may_wait(cluster: Cluster) -> Non
         timed_out.append((await client.ask(ADD_RAFT_VOTER, request)).error)
 
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
-        for number in range(WAITING + 3):
+        for number in range(5):
             client = await stack.enter_async_context(RawClient.connected(cluster, 1))
             nursery.start_soon(add, client, 100 + number)
-    assert timed_out == [ErrorCode.request_timed_out] * (WAITING + 3)
+    assert timed_out == [ErrorCode.request_timed_out] * 5
     assert metric(cluster, "number-of-refused-voter-changes") == 3
 
 
