@@ -142,7 +142,8 @@ def metrics() -> str:
     for metric in METRICS:
         role = f" ({metric.role})" if metric.role else ""
         unit = f" ({metric.unit})" if metric.unit else ""
-        label = f'{{{metric.label}="…"}}' if metric.label else ""
+        labels = (metric.label,) if metric.label else metric.dimensions
+        label = "{" + ", ".join(f'{name}="…"' for name in labels) + "}" if labels else ""
         row = rows.setdefault((f"`{metric.name}`", metric.meaning.removesuffix(".") + unit + "."), [])
         row.append(f"`{metric.prometheus_name}{label}`{role}")
     return _table(

@@ -37,12 +37,14 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.metrics.text_format import Sample
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.secured_network import secured
+from kraft_trio.security.watched_files import WatchedFiles, look_at_all
 from kraft_trio.storage.boot_counter import BootCounter
 from kraft_trio.storage.directory import LockedDirectory
 from kraft_trio.storage.disk_reserve import DiskReserve
@@ -180,7 +182,7 @@ class NodeTree(Generic[R]):
                 await nursery.start(self.forwarder.run)
                 await nursery.start(self._reader.run)
                 nursery.start_soon(self._internal_listener.run)
-                if self._credentials is not None or self._access is not None:
+                if self.security_files:
                     nursery.start_soon(self._look_at_security_files)
                 if self.driver is not None:
                     nursery.start_soon(self.driver.run)
@@ -209,6 +211,13 @@ class NodeTree(Generic[R]):
             self.election.view.look_again()
             await self._snapshot_fetch.abandon()
 
+    @property
+    def security_files(self) -> tuple[WatchedFiles, ...]:
+        """The files with certificates, rules and users that are taken over while the node runs."""
+        credentials = () if self._credentials is None else self._credentials.all
+        access = () if self._access is None else (self._access.files,)
+        return (*(one.files for one in credentials), *access, *self.server.security_files)
+
     async def _tell_who_leads(self, on_leader_change: Callable[[QuorumView], object]) -> None:
         """Call the state machine with the present view, and again when the epoch or its leader changes."""
         told: tuple[int, int | None] | None = None
@@ -225,9 +234,7 @@ class NodeTree(Generic[R]):
         """Take over certificates and access rules that have changed on disk."""
         while True:
             await trio.sleep(LOOK_EVERY_S)
-            for one in (*(() if self._credentials is None else self._credentials.all), self._access):
-                if one is not None:
-                    one.look()
+            look_at_all(self.security_files)
 
     async def _end_with_the_disk(self) -> None:
         """End the node when its disk has failed.  When the disk is full, hand over first."""
@@ -275,9 +282,27 @@ class NodeTree(Generic[R]):
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self.taker,
                 wall_clock_ms=self.environment.wall_clock_ms,
+                certificates=self._certificate_samples,
                 has_virtual_time=self.environment.has_virtual_time,
             )
         return self._metrics
+
+    def _certificate_samples(self) -> list[Sample]:
+        """One of each certificate.  A listener's and the peers' connections share theirs."""
+        found = {
+            (one.name, certificate): Sample(
+                {
+                    "listener": one.name,
+                    "store": certificate.store,
+                    "subject": certificate.subject,
+                    "serial": certificate.serial,
+                },
+                certificate.expires_s,
+            )
+            for one in (() if self._credentials is None else self._credentials.all)
+            for certificate in one.certificates
+        }
+        return list(found.values())
 
     def _load(self) -> NodeLoad:
         memory = self._memory

@@ -25,6 +25,7 @@ from kraft_trio.logs import get_logger, heard_by, naming_node
 from kraft_trio.node import Node
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.security.watched_files import reload_all
 from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.log import Log
@@ -284,15 +285,16 @@ async def run_node(
     trace: str | os.PathLike[str] | None = None,
     serving: Callable[[Node[Any, Any]], AbstractAsyncContextManager[object]] | None = None,
 ) -> None:
-    """Run a node until SIGTERM, SIGINT, SIGQUIT or SIGHUP, then hand over and stop; a second signal stops at once.
+    """Run a node until SIGTERM, SIGINT or SIGQUIT, then hand over and stop; a second signal stops at once.
 
-    A second SIGHUP does nothing, because a closing terminal may send several.  A process that ignores SIGHUP (nohup)
-    keeps ignoring it.  Without a state machine, no snapshots are taken and the whole log is kept.  Raises the errors of
-    `open_node`.
+    SIGHUP makes it read the files about security again (docs/SECURITY.md#new-certificates).  If its terminal has gone,
+    SIGHUP stops it.  A process that ignores SIGHUP (nohup) keeps ignoring it.  Without a state machine, no snapshots
+    are taken and the whole log is kept.  Raises the errors of `open_node`.
 
     The node runs in the context that `serving` makes of it, if given: what it serves starts there, and stops before the
     node does.
     """
+    had_terminal = _has_terminal()
     ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         ends.append(signal.SIGHUP)
@@ -309,11 +311,30 @@ async def run_node(
             async with opened as node:
                 log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
                 async with nullcontext() if serving is None else serving(node):
-                    received = await anext(signals)
-                    log.info("stopping", signal=signal.Signals(received).name)
+                    await _until_told_to_stop(signals, node, had_terminal=had_terminal)
                 nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
             nursery.cancel_scope.cancel()
     log.info("stopped")
+
+
+async def _until_told_to_stop(signals: AsyncIterator[int], node: Node[Any, Any], *, had_terminal: bool) -> None:
+    async for received in signals:
+        name = signal.Signals(received).name
+        if received != signal.SIGHUP or (had_terminal and not _has_terminal()):
+            log.info("stopping", signal=name)
+            return
+        files = node.tree.security_files
+        log.info("reading the files about security again", signal=name, files=len(files))
+        reload_all(files)
+
+
+def _has_terminal() -> bool:
+    """Whether the process has a controlling terminal.  It loses it when the terminal closes."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 async def _cancel_at_next_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:

@@ -23,6 +23,7 @@ from kraft_trio.wire.network import Listener, Network
 
 if TYPE_CHECKING:
     from kraft_trio.security.sasl_listener import SaslListener
+    from kraft_trio.security.watched_files import WatchedFiles
 
 log = get_logger(__name__)
 
@@ -79,6 +80,12 @@ class NetworkServer:
     def connections(self) -> int:
         """The number of open connections."""
         return len(self._places)
+
+    @property
+    def security_files(self) -> tuple[WatchedFiles, ...]:
+        """The users of SCRAM."""
+        users = (listener.users for listener in self._sasl.values())
+        return tuple({id(one): one.files for one in users if one is not None}.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Bind all listeners, then serve until cancelled.  Raises ConfigError if an address cannot be bound."""

@@ -38,6 +38,8 @@ class Metric:
     """The label that holds a text value in Prometheus; the sample is then 1."""
     tags: tuple[tuple[str, str], ...] = ()
     """Labels with fixed values, as KIP-1180 tags a metric with its feature."""
+    dimensions: tuple[str, ...] = ()
+    """Labels of which there is one sample for each combination.  Without them, the value is the smallest."""
     role: str = ""
     """Restricts the metric to nodes with this process role; empty for all nodes."""
 
@@ -189,6 +191,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("request-memory-bytes", "The part of queued.max.request.bytes in use.", unit="bytes"),
     _own("number-of-slowed-requests", "Requests that had to wait for such memory, since the start."),
     _own("number-of-shortened-log-texts", "Texts cut in log lines of this process, since the start."),
+    Metric(
+        "certificate-expiry-timestamp-seconds",
+        "When each certificate expires that this node shows or trusts",
+        "kraft_certificate_expiry_timestamp_seconds",
+        "seconds since 1970",
+        dimensions=("listener", "store", "subject", "serial"),
+    ),
     _own("number-of-producer-ids", "Idempotent producers that the log remembers."),
 )
 """All metrics in display order.  A metric that two roles name differently occurs twice."""

@@ -22,6 +22,7 @@ log = get_logger(__name__)
 METRICS_FILE: Final = "metrics.prom"
 
 _BY_PROMETHEUS_NAME: Final = {metric.prometheus_name: metric for metric in METRICS}
+_WITH_DIMENSIONS: Final = frozenset(metric.name for metric in METRICS if metric.dimensions)
 
 
 class MetricsFile:
@@ -73,7 +74,12 @@ def read_metrics(path: str, data: bytes) -> MetricsRead:
     try:
         found = _samples(data.decode())
         [(collected_s, node)] = [(value, node) for name, value, node in found if name == COLLECTED_AT]
-        values = {name: value for name, value, _ in found if name != COLLECTED_AT}
+        values: dict[str, float | str] = {}
+        for name, value, _ in found:
+            is_least = name not in _WITH_DIMENSIONS or float(value) <= float(values.get(name, value))
+            if is_least:
+                values[name] = value
+        values.pop(COLLECTED_AT)
         return MetricsRead(int(node), float(collected_s), values)
     except (ValueError, KeyError, IndexError) as error:
         raise StorageError(f"{path}: not the metrics of a node: {error or 'unreadable'}") from error

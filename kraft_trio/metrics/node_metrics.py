@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -22,13 +22,15 @@ from kraft_trio.metrics.idle_time import IdleTime
 from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.stall_watch import StallWatch
-from kraft_trio.metrics.text_format import Family, as_text, families
+from kraft_trio.metrics.text_format import Family, Sample, as_text, families
 from kraft_trio.protocol.roles import Follower, Leader, vote_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.log import Log
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+_CERTIFICATES: Final = "certificate-expiry-timestamp-seconds"
 
 
 class NodeMetrics:
@@ -51,9 +53,13 @@ class NodeMetrics:
         wall_clock_ms: Callable[[], int],
         failures: RequestFailures,
         load: Callable[[], NodeLoad],
+        certificates: Callable[[], Sequence[Sample]] = tuple,
         has_virtual_time: bool = False,
     ) -> None:
-        """`snapshot_taker` is None if the node has no state machine."""
+        """`snapshot_taker` is None if the node has no state machine.
+
+        `certificates` returns the samples of that metric.
+        """
         self._registry: CollectorRegistry | None = None
         self._key = key
         self._config = config
@@ -63,6 +69,7 @@ class NodeMetrics:
         self._progress = progress
         self._failures = failures
         self._load = load
+        self._certificates = certificates
         self._snapshot_fetch = snapshot_fetch
         self._snapshot_taker = snapshot_taker
         self._began_at_s = trio.current_time()
@@ -94,6 +101,7 @@ class NodeMetrics:
             **self._of_leader(),
             **self._load().values(),
             "number-of-producer-ids": self._log.producer_count,
+            _CERTIFICATES: min((sample.value for sample in self._certificates()), default=None),
             **self._measured(),
         }
         names = {metric.name for metric in self._metrics}
@@ -117,7 +125,8 @@ class NodeMetrics:
         return generate_open_metrics(self._registry) if open_metrics else generate_latest(self._registry)
 
     def _families(self) -> Iterable[Family]:
-        return families(self._key.id, self._metrics, self.values(), self._wall_clock_ms())
+        samples = {_CERTIFICATES: self._certificates()}
+        return families(self._key.id, self._metrics, self.values(), samples, self._wall_clock_ms())
 
     # What stands somewhere
 

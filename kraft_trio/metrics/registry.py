@@ -33,7 +33,8 @@ class _Families(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Called by the registry, also once to detect duplicate names."""
         for family in self._collect():
-            gauge = GaugeMetricFamily(family.name, family.meaning, labels=list(family.labels))
-            if family.value is not None:
-                gauge.add_metric(list(family.labels.values()), family.value)
+            names = sorted(family.samples[0].labels) if family.samples else []
+            gauge = GaugeMetricFamily(family.name, family.meaning, labels=names)
+            for sample in family.samples:
+                gauge.add_metric([sample.labels[name] for name in names], sample.value)
             yield gauge

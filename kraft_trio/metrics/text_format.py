@@ -6,7 +6,7 @@ need it (`metrics.registry`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -20,28 +20,41 @@ _MEANING_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 @attrs.frozen
+class Sample:
+    labels: Labels
+    value: float
+
+
+@attrs.frozen
 class Family:
-    """One metric with its sample, or without a current value."""
+    """One metric with its samples; none without a current value."""
 
     name: str
     meaning: str
-    labels: Labels
-    value: float | None
+    samples: Sequence[Sample]
 
 
 def families(
-    node_id: int, metrics: Iterable[Metric], values: Mapping[str, float | str], now_ms: int
+    node_id: int,
+    metrics: Iterable[Metric],
+    values: Mapping[str, float | str],
+    samples: Mapping[str, Sequence[Sample]],
+    now_ms: int,
 ) -> Iterable[Family]:
-    """The families of one node's metrics; `values` has them by KIP name."""
+    """The families of one node's metrics.  By KIP name, `values` has those with one sample, `samples` the others."""
     node = {NODE_LABEL: str(node_id)}
     for metric in metrics:
         labels = {**node, **dict(metric.tags)}
         value = values.get(metric.name)
-        if isinstance(value, str):
-            yield Family(metric.prometheus_name, metric.meaning, {**labels, metric.label: value}, 1)
-        else:
-            yield Family(metric.prometheus_name, metric.meaning, labels, value)
-    yield Family(COLLECTED_AT, "When these values were collected.", node, now_ms / 1000)
+        found: Sequence[Sample] = ()
+        if metric.dimensions:
+            found = [Sample({**labels, **one.labels}, one.value) for one in samples.get(metric.name, ())]
+        elif isinstance(value, str):
+            found = (Sample({**labels, metric.label: value}, 1),)
+        elif value is not None:
+            found = (Sample(labels, value),)
+        yield Family(metric.prometheus_name, metric.meaning, found)
+    yield Family(COLLECTED_AT, "When these values were collected.", (Sample(node, now_ms / 1000),))
 
 
 def as_text(families: Iterable[Family], *, open_metrics: bool = False) -> bytes:
@@ -50,9 +63,9 @@ def as_text(families: Iterable[Family], *, open_metrics: bool = False) -> bytes:
     escapes = _ESCAPES if open_metrics else _MEANING_ESCAPES
     for family in families:
         lines.append(f"# HELP {family.name} {family.meaning.translate(escapes)}\n# TYPE {family.name} gauge\n")
-        if family.value is not None:
-            labels = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in sorted(family.labels.items()))
-            lines.append(f"{family.name}{{{labels}}} {float(family.value)!r}\n")
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in sorted(sample.labels.items()))
+            lines.append(f"{family.name}{{{labels}}} {float(sample.value)!r}\n")
     if open_metrics:
         lines.append("# EOF\n")
     return "".join(lines).encode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.acl_file import AclFile, read_acls
@@ -14,6 +13,7 @@ from kraft_trio.security.authorization import CLUSTER, AccessRules, Operation, R
 from kraft_trio.security.denials import ERRORS, denial
 from kraft_trio.security.file_identity import file_identity
 from kraft_trio.security.voter_bindings import false_claim
+from kraft_trio.security.watched_files import WatchedFiles
 from kraft_trio.wire.codec import RequestHeader
 
 log = get_logger(__name__)
@@ -31,9 +31,13 @@ class AccessControl:
         self._forwarder_client_id = forwarder_client_id
         self._refusals = refusals
         self._topic = Resource(ResourceType.topic, config.topic_name)
-        self._seen: object = None
         self._rules, self._bindings = AccessRules(), AclFile().bindings
-        self._read()
+        self.files = WatchedFiles(
+            lambda: file_identity(config.acl_file),
+            self._take,
+            taken=lambda: log.info("access rules taken over", rules=len(self._rules.rules), voters=len(self._bindings)),
+            refused=lambda reason: log.warning("changed access rules not used", reason=reason),
+        )
 
     def refusal(
         self, header: RequestHeader, listener_name: str, request: Any, principal: str, host: str
@@ -63,17 +67,6 @@ class AccessControl:
         )
         return (denial(header.api, request, ERRORS[resource.type]),)
 
-    def look(self) -> None:
-        """Take over changed rules.  While they cannot be used, the old ones stay in force."""
-        if file_identity(self._config.acl_file) == self._seen:
-            return
-        try:
-            self._read()
-        except ConfigError as error:
-            log.warning("changed access rules not used", reason=str(error))
-        else:
-            log.info("access rules taken over", rules=len(self._rules.rules), voters=len(self._bindings))
-
     def _judge(self, principal: str, host: str, operation: Operation, resource: Resource) -> Verdict:
         verdict = self._rules.judge(principal, host, operation, resource)
         if operation is Operation.idempotent_write and not verdict.is_allowed:
@@ -81,9 +74,8 @@ class AccessControl:
             return self._rules.judge_any(principal, host, Operation.write, ResourceType.topic)
         return verdict
 
-    def _read(self) -> None:
+    def _take(self) -> None:
         path = self._config.acl_file
-        self._seen = file_identity(path)
         file = read_acls(_KEY, path) if path else AclFile()
         self._bindings = file.bindings
         self._rules = AccessRules(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import attrs
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.tls_fields import TlsFields
-from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
+from kraft_trio.security.certificates import KEY_STORE, Certificate, certificates_of
 from kraft_trio.security.file_identity import file_identity
-from kraft_trio.security.tls_context import client_context, key_store, server_context
+from kraft_trio.security.tls_context import client_context, server_context
 from kraft_trio.security.tls_network import TlsNetwork
+from kraft_trio.security.watched_files import WatchedFiles
 from kraft_trio.wire.network import Network
 
 log = get_logger(__name__)
@@ -26,33 +27,32 @@ class Credentials:
     def __init__(self, name: str, tls: TlsFields, make: Callable[[TlsFields], ssl.SSLContext]) -> None:
         """`name`: the listener, for messages.  Raises ConfigError."""
         self.name = name
+        self.certificates: tuple[Certificate, ...] = ()
+        """Those that the node shows and trusts."""
         self._tls = tls
         self._make = make
-        self._seen = self._files()
-        self._context = make(tls)
-        store = key_store(tls)
-        self.expires_at: datetime | None = None if store is None else store.expires_at
-        """When the node's own certificate expires; None if it has none."""
+        self._context: ssl.SSLContext
+        self.files = WatchedFiles(
+            self._identity,
+            self._take,
+            taken=lambda: log.info("certificates taken over", listener=name, expires_at=str(self.expires_at)),
+            refused=lambda reason: log.warning("changed certificates not used", listener=name, reason=reason),
+        )
 
     def current(self) -> ssl.SSLContext:
         return self._context
 
-    def look(self) -> None:
-        """Take over changed files.  While they cannot be used, the old ones stay in force."""
-        files = self._files()
-        if files == self._seen:
-            return
-        self._seen = files
-        try:
-            context, store = self._make(self._tls), key_store(self._tls)
-            expires_at = None if store is None else store.expires_at
-        except ConfigError as error:
-            log.warning("changed certificates not used", listener=self.name, reason=str(error))
-            return
-        self._context, self.expires_at = context, expires_at
-        log.info("certificates taken over", listener=self.name, expires_at=str(self.expires_at))
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the node's own certificate expires; None if it has none."""
+        own = next((one for one in self.certificates if one.store == KEY_STORE), None)
+        return None if own is None else datetime.fromtimestamp(own.expires_s, UTC)
 
-    def _files(self) -> tuple[object, ...]:
+    def _take(self) -> None:
+        context, certificates = self._make(self._tls), certificates_of(self._tls)
+        self._context, self.certificates = context, certificates
+
+    def _identity(self) -> tuple[object, ...]:
         return tuple(map(file_identity, (self._tls.keystore_location, self._tls.truststore_location)))
 
 

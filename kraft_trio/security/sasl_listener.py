@@ -25,6 +25,8 @@ class SaslListener:
     """Of a whole exchange."""
     failure_delay_s: float
     """How long the answer to a failed exchange waits, so that nobody tries passwords quickly."""
+    users: ScramUsers | None = None
+    """Those of SCRAM, which all listeners share."""
 
     def exchange(self, versions: ServesVersions) -> SaslExchange:
         """A new one, for one connection."""
@@ -46,6 +48,7 @@ def sasl_listeners(config: NodeConfig) -> Mapping[str, SaslListener]:
             _mechanisms(listener.name, sasl, users),
             config.first_request_timeout_ms / 1000,
             config.failed_authentication_delay_ms / 1000,
+            users,
         )
     return listeners
 

@@ -6,10 +6,10 @@ import hmac
 import os
 import secrets
 
-from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.security.scram_credential import MIN_ITERATIONS, ScramCredential, hash_bytes
 from kraft_trio.security.scram_file import read_scram_file
+from kraft_trio.security.watched_files import WatchedFiles
 
 log = get_logger(__name__)
 
@@ -20,10 +20,14 @@ class ScramUsers:
     def __init__(self, path: str) -> None:
         """Raises ConfigError."""
         self._path = path
-        self._seen = _identity(path)
         self._secret = secrets.token_bytes(32)
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
-        self._take(read_scram_file(path))
+        self.files = WatchedFiles(
+            lambda: _identity(path),
+            self._take,
+            taken=lambda: log.info("SCRAM users taken over", users=len({name for _, name in self._credentials})),
+            refused=lambda reason: log.warning("changed SCRAM users not used", reason=reason),
+        )
 
     def credential(self, mechanism: str, name: str) -> ScramCredential:
         """What is known of the user.  For an unknown one, something that looks the same and fits no password.
@@ -31,7 +35,7 @@ class ScramUsers:
         It is the same at each call, and with the same file on another node or after a restart.  So nobody learns from
         salt and iterations whether the user exists.
         """
-        self._look()
+        self.files.look()
         decoy = self._decoy(mechanism, name)  # Also for a known user: the answer takes the same time.
         return self._credentials.get((mechanism, name), decoy)
 
@@ -46,17 +50,8 @@ class ScramUsers:
         salt = (seed[:60] * (salt_bytes // 60 + 1))[:salt_bytes]
         return ScramCredential("-", mechanism, salt, secrets.token_bytes(size), secrets.token_bytes(size), iterations)
 
-    def _look(self) -> None:
-        seen = _identity(self._path)
-        if seen == self._seen:
-            return
-        self._seen = seen
-        try:
-            self._take(read_scram_file(self._path))
-        except ConfigError as error:
-            log.warning("changed SCRAM users not used", reason=str(error))
-
-    def _take(self, credentials: tuple[ScramCredential, ...]) -> None:
+    def _take(self) -> None:
+        credentials = read_scram_file(self._path)
         self._credentials = {(credential.mechanism, credential.name): credential for credential in credentials}
         if credentials:
             self._secret = credentials[0].server_key

@@ -7,11 +7,9 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Final
 
 import attrs
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
@@ -30,14 +28,6 @@ class KeyStore:
 
     pem: bytes = attrs.field(repr=False)
     password: str = attrs.field(repr=False)
-
-    @property
-    def expires_at(self) -> datetime:
-        """When the node's own certificate expires.  Raises ConfigError."""
-        try:
-            return x509.load_pem_x509_certificates(self.pem)[0].not_valid_after_utc
-        except (ValueError, x509.InvalidVersion) as error:
-            raise _refused("keystore_location", "...", f"no certificate that can be read: {error}") from error
 
 
 def server_context(tls: TlsFields) -> ssl.SSLContext:
@@ -113,20 +103,27 @@ def _set_up(context: ssl.SSLContext, tls: TlsFields, store: KeyStore | None) -> 
 
 
 def _trust(context: ssl.SSLContext, tls: TlsFields, purpose: ssl.Purpose) -> None:
-    if tls.truststore_certificates:
-        field, value, pem = "truststore_certificates", "...", tls.truststore_certificates
-    elif tls.truststore_location:
-        field, value = "truststore_location", tls.truststore_location
-        content = _read(field, value)
-        pem = _certificates(tls, content) if tls.truststore_type == "PKCS12" else content.decode("latin-1")
-    else:
+    pem = trusted_pem(tls)
+    if pem is None:
         context.load_default_certs(purpose)
         return
     try:
         # Comments between the certificates may be in any encoding.
         context.load_verify_locations(cadata=pem.encode("ascii", "backslashreplace").decode())
     except (ssl.SSLError, ValueError) as error:
-        raise _refused(field, value, f"no certificates in PEM: {error}") from error
+        is_inline = bool(tls.truststore_certificates)
+        field, value = ("certificates", "...") if is_inline else ("location", tls.truststore_location)
+        raise _refused(f"truststore_{field}", value, f"no certificates in PEM: {error}") from error
+
+
+def trusted_pem(tls: TlsFields) -> str | None:
+    """The certificates of the configured trust store, or None without one.  Raises ConfigError."""
+    if tls.truststore_certificates:
+        return tls.truststore_certificates
+    if not tls.truststore_location:
+        return None
+    content = _read("truststore_location", tls.truststore_location)
+    return _certificates(tls, content) if tls.truststore_type == "PKCS12" else content.decode("latin-1")
 
 
 def _certificates(tls: TlsFields, content: bytes) -> str:

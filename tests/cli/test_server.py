@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import pty
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ from kraft_trio.cli import run
 from kraft_trio.cli.config_option import parse_overrides
 from kraft_trio.cli.logging import configure_logging
 from kraft_trio.client.log_client import LogClient
+from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.tracing.files import open_trace
@@ -164,17 +167,30 @@ class TestLogging:
         assert logging.getLogger().level == before
 
 
-def start_process(command: list[str]) -> subprocess.Popen[str]:
+START = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if (terminal := int(sys.argv[1])) >= 0:
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    os.close(terminal)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def start_process(command: list[str], *, terminal: int = -1) -> subprocess.Popen[str]:
     """Start it with SIGHUP's default, even if the tests run under nohup, which a node respects."""
-    program = (
-        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    return subprocess.Popen(
+        [sys.executable, "-c", START, str(terminal), *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=() if terminal < 0 else (terminal,),
+        start_new_session=terminal >= 0,
     )
-    return subprocess.Popen([sys.executable, "-c", program, *command], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.acceptance
 @pytest.mark.rotating(2)
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 async def test_a_node_serves_until_it_is_told_to_stop(
     stop: signal.Signals, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,3 +217,44 @@ async def test_a_node_serves_until_it_is_told_to_stop(
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.acceptance
+async def test_sighup_takes_over_files_and_a_closed_terminal_ends_the_node(
+    tmp_path: Path, properties: Callable[..., str]
+) -> None:
+    [port] = free_ports(1)
+    rules = tmp_path / "acl.toml"
+    rules.write_text("")
+    path = properties(port, **{"authorizer.class.name": STANDARD_AUTHORIZER, "kraft.acl.file": str(rules)})
+    assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
+    command = [sys.executable, "-m", "kraft_trio.cli", "server", "start", "-c", path, "--log-format", "json"]
+    ours, theirs = pty.openpty()
+    process = start_process(command, terminal=theirs)
+    os.close(theirs)
+
+    async def logged(event: str) -> dict[str, Any]:
+        """The next line with that event."""
+        assert process.stderr is not None
+        lines = (line for line in map(json.loads, process.stderr) if line["event"] == event)
+        return await trio.to_thread.run_sync(next, lines, abandon_on_cancel=True)
+
+    try:
+        with trio.fail_after(2 * WAIT_SECONDS):
+            await logged("node started")
+            process.send_signal(signal.SIGHUP)
+            assert (await logged("reading the files about security again"))["files"] == 1
+            assert (await logged("access rules taken over"))["rules"] == 0
+            rules.write_text("[[allow]]\n")
+            process.send_signal(signal.SIGHUP)
+            assert "operations is missing" in (await logged("changed access rules not used"))["reason"]
+            os.close(ours)
+            ours = -1
+            assert (await logged("stopping"))["signal"] == "SIGHUP"
+            await trio.to_thread.run_sync(lambda: process.communicate(timeout=WAIT_SECONDS))
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+        if ours >= 0:
+            os.close(ours)

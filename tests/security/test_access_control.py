@@ -212,8 +212,8 @@ def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> No
                 file.unlink()
             else:
                 file.write_text(content)
-            control.look()
-            control.look()
+            control.files.look()
+            control.files.look()
             outcomes.append(asked(control, DESCRIBE_QUORUM, request, OPERATOR))
     assert outcomes == [None, None, None]
     reasons = [line.get("reason", "") for line in lines]

@@ -13,8 +13,9 @@ from kraft_trio.config import load_config, parse_config
 from kraft_trio.config.secret import SecretText
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
 from kraft_trio.errors import ConfigError
+from kraft_trio.security.certificates import certificates_of
 from kraft_trio.security.client_network import client_network
-from kraft_trio.security.tls_context import client_context, key_store, server_context
+from kraft_trio.security.tls_context import client_context, server_context
 from tests.support.certificates import authority, issue, tls_keys
 
 NODE = {
@@ -95,9 +96,9 @@ def test_a_pkcs12_store_has_the_same_certificate(tmp_path: Path) -> None:
         {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(store), "ssl.keystore.password": PASSWORD}
     )
     server_context(tls)
-    made = key_store(tls)
-    assert made is not None
-    assert made.expires_at == leaf.not_valid_after_utc
+    [shown] = certificates_of(tls)
+    assert (shown.store, shown.serial) == ("key-store", f"{leaf.serial_number:x}")
+    assert shown.expires_s == int(leaf.not_valid_after_utc.timestamp())
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ async def test_changed_certificates_are_taken_over_without_closing_connections(t
                 else:
                     write_store(tmp_path / "node.pem", content)
                 for one in credentials.all:
-                    one.look()
-                    one.look()
+                    one.files.look()
+                    one.files.look()
         second = await client.connect(endpoint)
         assert [common_name(stream) for stream in (first, second)] == ["node", "renewed"]
         for stream, served_stream in zip((first, second), accepted, strict=True):

@@ -1,0 +1,94 @@
+"""Files that a node reads again: what is logged when somebody asks for it, and when their certificates expire."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog.testing
+
+from kraft_trio.config.sasl_fields import SCRAM_SHA_256
+from kraft_trio.config.secret import Secret
+from kraft_trio.errors import ConfigError
+from kraft_trio.metrics.metrics_file import METRICS_FILE, read_metrics
+from kraft_trio.security.scram_credential import ScramCredential
+from kraft_trio.security.scram_file import add_to_scram_file
+from kraft_trio.security.scram_users import ScramUsers
+from kraft_trio.security.watched_files import WatchedFiles, look_at_all, reload_all
+from tests.security.test_mutual_tls import configs, nodes_of
+from tests.support.certificates import authority, foreign_authority, issue, write_store
+
+
+def test_reload_reads_again_what_has_not_changed_and_tells_the_outcome() -> None:
+    told: list[str] = []
+
+    def read() -> None:
+        told.append("read")
+        if told.count("read") == 3:
+            raise ConfigError("rules.toml: broken")
+
+    files = WatchedFiles(lambda: "the same", read, taken=lambda: told.append("taken"), refused=told.append)
+    look_at_all([files])
+    assert told == ["read"]
+    reload_all([files])
+    reload_all([files])
+    assert told == ["read", "read", "taken", "read", "rules.toml: broken"]
+
+
+def test_users_of_scram_are_read_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "users")
+    add_to_scram_file(path, [ScramCredential.of_password("alice", SCRAM_SHA_256, Secret("pencil"), iterations=4096)])
+    users = ScramUsers(path)
+    with structlog.testing.capture_logs() as lines:
+        reload_all([users.files])
+        (tmp_path / "users").write_text("half a li")
+        reload_all([users.files])
+    assert [line["event"] for line in lines] == ["SCRAM users taken over", "changed SCRAM users not used"]
+    assert lines[0]["users"] == 1
+    assert users.credential(SCRAM_SHA_256, "alice").name == "alice"
+
+
+LINE = re.compile(r"^kraft_certificate_expiry_timestamp_seconds\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
+
+
+async def test_expiry_of_each_certificate_is_a_metric(tmp_path: Path) -> None:
+    """In the text that both the file and /metrics have; also after a renewal, with two authorities of one name."""
+    (config,) = configs(tmp_path, range(1, 2), {"kraft.metrics.interval.ms": "10"})
+    async with nodes_of([config]) as (node,):
+
+        def told() -> dict[tuple[str, str], float]:
+            text = node.metrics.exposition().decode()
+            found = [(dict(re.findall(r'(\w+)="([^"]*)"', it["labels"])), it["value"]) for it in LINE.finditer(text)]
+            assert {labels["node_id"] for labels, _ in found} == {"1"}
+            assert {labels["listener"] for labels, _ in found} == {"CONTROLLER"}
+            assert all("trustme" in labels["subject"] for labels, _ in found)
+            return {(labels["store"], labels["serial"]): float(value) for labels, value in found}
+
+        before = told()
+        assert sorted(store for store, _ in before) == ["key-store", "trust-store"]
+        expires = datetime(2200, 1, 1, tzinfo=UTC)
+        renewed = authority().issue_cert("localhost", common_name="node-1", not_after=expires)
+        write_store(tmp_path / "node-1.pem", renewed)
+        trusted = authority().cert_pem.bytes() + foreign_authority().cert_pem.bytes()
+        (tmp_path / "authority.pem").write_bytes(trusted)
+        reload_all(node.tree.security_files)
+        after = told()
+        assert len(after) == 3
+        assert [expiry for (store, _), expiry in after.items() if store == "key-store"] == [expires.timestamp()]
+        assert b"kraft_certificate_expiry_timestamp_seconds{" in node.metrics.exposition(open_metrics=True)
+        node.metrics.registry.get_sample_value("")
+        assert node.metrics.exposition().count(b"kraft_certificate_expiry_timestamp_seconds{") == 3
+        least = read_metrics(METRICS_FILE, node.metrics.exposition()).values["certificate-expiry-timestamp-seconds"]
+        assert least == min(after.values()) == node.metrics.values()["certificate-expiry-timestamp-seconds"]
+
+
+async def test_certificate_that_cannot_be_used_keeps_the_old_expiry(tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, range(1, 2))
+    async with nodes_of([config]) as (node,):
+        before = node.metrics.values()["certificate-expiry-timestamp-seconds"]
+        write_store(tmp_path / "node-1.pem", issue(authority(), "other")).write_text("half a fi")
+        with structlog.testing.capture_logs() as lines:
+            reload_all(node.tree.security_files)
+        assert [line["event"] for line in lines] == 2 * ["changed certificates not used"]
+        assert node.metrics.values()["certificate-expiry-timestamp-seconds"] == before
