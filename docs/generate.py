@@ -60,6 +60,10 @@ LIMITS = (
     ("kraft.voter.changes.max.waiting", "number-of-refused-voter-changes", "REQUEST_TIMED_OUT at once."),
     ("kraft.voter.changes.per.minute", "number-of-throttled-voter-changes", "THROTTLING_QUOTA_EXCEEDED."),
     ("kraft.voter.changes.burst", "number-of-throttled-voter-changes", "THROTTLING_QUOTA_EXCEEDED."),
+    ("kraft.http.max.connections", "number-of-refused-connections", "A waiting connection closes, or the new one."),
+    ("kraft.http.max.connections.per.ip", "number-of-refused-connections", "As above, of the same address."),
+    ("kraft.http.request.timeout.ms", "number-of-cut-connections", "408, or the connection closes."),
+    ("kraft.http.idle.timeout.ms", "number-of-cut-connections", "The connection closes."),
     ("kraft.log.text.max.characters", "number-of-shortened-log-texts", "The text is cut."),
 )
 """The limits that can be set: the key, the metric that counts what is over it, and what becomes of that."""

@@ -89,7 +89,9 @@ class NodeTree(Generic[R]):
         self._reserve = reserve
         self._fault: BaseException | None = None
         self._metrics: NodeMetrics | None = None
-        network, self._credentials = secured(environment.network, config)
+        network, self.credentials = secured(environment.network, config)
+        self.http_files: tuple[WatchedFiles, ...] = ()
+        """Those of the HTTP listener's users."""
         self.network = network
         """That of the environment, secured as the configuration asks."""
         client_id = f"raft-client-{config.node_id}"
@@ -101,7 +103,7 @@ class NodeTree(Generic[R]):
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
         self._failures = RequestFailures(environment.unexpected)
-        self._refusals = Refusals()
+        self.refusals = Refusals()
         context = NodeContext(
             key=self.key,
             cluster_id=self.cluster_id,
@@ -117,7 +119,7 @@ class NodeTree(Generic[R]):
             wall_clock_ms=environment.wall_clock_ms,
             clock_s=environment.clock_s,
             failures=self._failures,
-            refusals=self._refusals,
+            refusals=self.refusals,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(
@@ -143,7 +145,7 @@ class NodeTree(Generic[R]):
         self.taker: SnapshotTaker | None = None
         if snapshots is not None:
             self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
-        self._access = AccessControl(config, FORWARDER_CLIENT_ID, self._refusals) if config.authorizer else None
+        self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         router = RequestRouter(
             context,
             self.election.view,
@@ -155,7 +157,7 @@ class NodeTree(Generic[R]):
             self._access,
         )
         self._memory = MemoryBudget(config.queued_max_request_bytes, config.max_connection_bytes)
-        self.server = NetworkServer(network, config, router, self._memory, self._failures, self._refusals)
+        self.server = NetworkServer(network, config, router, self._memory, self._failures, self.refusals)
         self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self.driver: StateMachineDriver | None = None
         if on_commit is not None:
@@ -214,9 +216,9 @@ class NodeTree(Generic[R]):
     @property
     def security_files(self) -> tuple[WatchedFiles, ...]:
         """The files with certificates, rules and users that are taken over while the node runs."""
-        credentials = () if self._credentials is None else self._credentials.all
+        credentials = () if self.credentials is None else self.credentials.all
         access = () if self._access is None else (self._access.files,)
-        return (*(one.files for one in credentials), *access, *self.server.security_files)
+        return (*(one.files for one in credentials), *access, *self.server.security_files, *self.http_files)
 
     async def _tell_who_leads(self, on_leader_change: Callable[[QuorumView], object]) -> None:
         """Call the state machine with the present view, and again when the epoch or its leader changes."""
@@ -299,14 +301,14 @@ class NodeTree(Generic[R]):
                 },
                 certificate.expires_s,
             )
-            for one in (() if self._credentials is None else self._credentials.all)
+            for one in (() if self.credentials is None else self.credentials.all)
             for certificate in one.certificates
         }
         return list(found.values())
 
     def _load(self) -> NodeLoad:
         memory = self._memory
-        return NodeLoad(self._refusals, self.server.connections, memory.taken, memory.waits)
+        return NodeLoad(self.refusals, self.server.connections, memory.taken, memory.waits)
 
     def _metrics_file(self) -> MetricsFile:
         config = self.config

@@ -115,7 +115,7 @@ def format_(
         if initial_controllers is not None and not unsafe_format_again:
             trio.run(refuse_known_voter, plan.other_endpoints(), plan.cluster_id, plan.key, peer_network(config))
         _write(disk, config, plan)
-    _add_scram_users(config, users)
+    _add_scram_users(config.scram_credentials_path, users)
     # A node that joins takes the version of the quorum.
     joins = plan.voters is None and not config.quorum_voters
     how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
@@ -127,12 +127,16 @@ def format_(
 
 @storage.command("add-scram")
 @config_option
+@click.option("--http", "for_http", is_flag=True, help="Add them to kraft.http.users.file instead.")
 @click.argument("users", nargs=-1, required=True, metavar="MECHANISM=[name=…,password=…]…")
-def add_scram_(config_path: str, users: tuple[str, ...]) -> None:
+def add_scram_(config_path: str, for_http: bool, users: tuple[str, ...]) -> None:
     """Add users of SCRAM to a node's file, or change their passwords.  A running node takes them over at once."""
     config = read_config(config_path)
-    _add_scram_users(config, _scram_users(users))
-    echo(f"Written: {config.scram_credentials_path}")
+    if for_http and not config.http_users_file:
+        raise ConfigError("kraft.http.users.file is not set: --http needs it")
+    path = config.http_users_file if for_http else config.scram_credentials_path
+    _add_scram_users(path, _scram_users(users))
+    echo(f"Written: {path}")
 
 
 def _scram_users(texts: tuple[str, ...]) -> tuple[ScramCredential, ...]:
@@ -143,11 +147,11 @@ def _scram_users(texts: tuple[str, ...]) -> tuple[ScramCredential, ...]:
     return parse_scram(texts)
 
 
-def _add_scram_users(config: NodeConfig, users: tuple[ScramCredential, ...]) -> None:
+def _add_scram_users(path: str, users: tuple[ScramCredential, ...]) -> None:
     if users:
         from kraft_trio.security.scram_file import add_to_scram_file
 
-        add_to_scram_file(config.scram_credentials_path, users)
+        add_to_scram_file(path, users)
 
 
 def _kraft_version(feature: str | None, release_version: str | None) -> int | None:

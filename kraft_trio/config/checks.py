@@ -25,6 +25,7 @@ def check(config: ConfigFields) -> None:
     _check_listeners(config)
     _check_key_value_store(config)
     _check_http_listener(config)
+    _check_http_users(config)
     _check_voters(config)
     _check_sizes(config)
     _check_timeouts(config)
@@ -88,6 +89,11 @@ def _check_http_listener(config: ConfigFields) -> None:
             other.endpoint for other in (*config.listeners, *config.kv_listener)
         ]:
             raise refuse("http_listener", text, "another listener has this address")
+
+
+def _check_http_users(config: ConfigFields) -> None:
+    if config.http_users_file and not config.http_listener:
+        raise refuse("http_users_file", config.http_users_file, "needs kraft.http.listener")
 
 
 def _check_voters(config: ConfigFields) -> None:

@@ -246,9 +246,15 @@ class ConfigFields(LimitFields):
     )
     http_listener: tuple[NamedListener, ...] = config_key(
         "kraft.http.listener",
-        values.HTTP_LISTENER,
-        "Address on which this node serves metrics, health and its view of the quorum, to anyone who reaches it.",
+        values.STATUS_LISTENER,
+        "Address on which this node serves metrics, health and its view of the quorum ([HTTP](SECURITY.md#http)).",
         default=(),
+    )
+    http_users_file: str = config_key(
+        "kraft.http.users.file",
+        Text("the path of a file", str),
+        "Users that `kraft.http.listener` asks for, in a file as of `kraft.scram.credentials.file`; by default nobody.",
+        default="",
     )
     authorizer: str = config_key(
         "authorizer.class.name",

@@ -154,6 +154,32 @@ class LimitFields:
         "Requests for voter changes that a leader takes at once.  Half are reserved for replicas that it knows.",
         default=64,
     )
+    max_http_connections: int = config_key(
+        "kraft.http.max.connections",
+        Integer(1),
+        "Connections to `kraft.http.listener`.",
+        default=32,
+    )
+    max_http_connections_per_ip: int = config_key(
+        "kraft.http.max.connections.per.ip",
+        Integer(1),
+        "Connections from one address to `kraft.http.listener`.",
+        default=12,
+    )
+    http_request_timeout_ms: int = config_key(
+        "kraft.http.request.timeout.ms",
+        Integer(1),
+        "Time limit for the TLS handshake, for a request, and for its body on `kraft.http.listener`.",
+        default=5000,
+        unit="ms",
+    )
+    http_idle_timeout_ms: int = config_key(
+        "kraft.http.idle.timeout.ms",
+        Integer(1),
+        "Idle time after which a connection to `kraft.http.listener` is closed.",
+        default=30_000,
+        unit="ms",
+    )
     max_log_text: int = config_key(
         "kraft.log.text.max.characters",
         Integer(20),

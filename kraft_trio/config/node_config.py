@@ -17,6 +17,7 @@ from kraft_trio.config.properties import read_environment, read_file, values_of
 from kraft_trio.config.sasl_fields import SaslFields
 from kraft_trio.config.tls_fields import TlsFields
 from kraft_trio.config.values import (
+    HTTPS,
     PLAINTEXT,
     SASL_PLAINTEXT,
     SASL_SSL,
@@ -92,6 +93,7 @@ class NodeConfig(ConfigFields):
             shutdown_grace_ms: int = ...,
             metrics_interval_ms: int = ...,
             http_listener: str | Sequence[NamedListener | str] = ...,
+            http_users_file: str = ...,
             authorizer: str = ...,
             super_users: str | Sequence[str] = ...,
             allows_everyone_without_acl: bool = ...,
@@ -119,6 +121,10 @@ class NodeConfig(ConfigFields):
             max_waiting_voter_changes: int = ...,
             voter_changes_per_minute: int = ...,
             voter_changes_burst: int = ...,
+            max_http_connections: int = ...,
+            max_http_connections_per_ip: int = ...,
+            http_request_timeout_ms: int = ...,
+            http_idle_timeout_ms: int = ...,
             max_log_text: int = ...,
             tls: TlsFields = ...,
             listener_tls: Mapping[str, TlsFields] = ...,
@@ -207,7 +213,13 @@ class NodeConfig(ConfigFields):
     @property
     def uses_tls(self) -> bool:
         names = (self.controller_listener_name, *(listener.name for listener in self.listeners))
-        return any(self.tls_of(name) is not None for name in names)
+        return self.https is not None or any(self.tls_of(name) is not None for name in names)
+
+    @property
+    def https(self) -> TlsFields | None:
+        """The keys of TLS for `kraft.http.listener`, or None without HTTPS."""
+        uses = any(listener.name == HTTPS for listener in self.http_listener)
+        return self.listener_tls.get(HTTPS, self.tls) if uses else None
 
     @property
     def uses_sasl(self) -> bool:
@@ -273,6 +285,8 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
         warnings.append("ssl keys are set, but listener.security.protocol.map secures no listener with SSL")
     if (config.sasl != SaslFields() or config.listener_sasl) and not config.uses_sasl:
         warnings.append("sasl keys are set, but listener.security.protocol.map secures no listener with SASL")
+    if config.http_users_file and config.http_listener and config.https is None:
+        warnings.append("kraft.http.users.file: clients send passwords in the clear; use HTTPS in kraft.http.listener")
     if not config.quorum_voters and not config.quorum_bootstrap_servers:
         warnings.append(
             "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "

@@ -21,6 +21,9 @@ SASL_PLAINTEXT = "SASL_PLAINTEXT"
 SASL_SSL = "SASL_SSL"
 SECURITY_PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
+HTTPS = "HTTPS"
+"""The name of a status listener with TLS."""
+
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 _LISTENER = re.compile(r"^([A-Za-z0-9_.-]+)://(.*)$")
@@ -97,6 +100,11 @@ def _parse_http_listener(text: str) -> NamedListener:
 
 def _parse_advertised_http_listener(text: str) -> NamedListener:
     return _http(_parse_advertised_listener(text))
+
+
+def _parse_status_listener(text: str) -> NamedListener:
+    listener = _parse_listener(text)
+    return listener if listener.name == HTTPS else _http(listener)
 
 
 def _http(listener: NamedListener) -> NamedListener:
@@ -187,6 +195,9 @@ STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter,
 BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer, Endpoint)
 STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, {KEY_VALUE}, or module:factory", _parse_state_machine)
 HTTP_LISTENER = ListOf("HTTP://host:port (an empty host for every interface)", _parse_http_listener, NamedListener)
+STATUS_LISTENER = ListOf(
+    "HTTP://host:port or HTTPS://host:port (an empty host for every interface)", _parse_status_listener, NamedListener
+)
 ADVERTISED_HTTP_LISTENER = ListOf(
     "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
 )

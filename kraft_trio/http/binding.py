@@ -14,7 +14,7 @@ STUCK_TIMEOUT_MS: Final = 120_000
 """A connection whose client does not read, or is gone without a word, ends after this time."""
 
 
-def bound(key: str, endpoint: Endpoint) -> socket.socket:
+def bound(key: str, endpoint: Endpoint, scheme: str = "HTTP") -> socket.socket:
     """A socket that listens on the address that the configuration key `key` names.  Raises ConfigError."""
     try:
         found = socket.getaddrinfo(
@@ -24,7 +24,7 @@ def bound(key: str, endpoint: Endpoint) -> socket.socket:
         listening = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigError(f"{key}=HTTP://{endpoint}: cannot be bound: {reason}") from error
+        raise ConfigError(f"{key}={scheme}://{endpoint}: cannot be bound: {reason}") from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
     return listening

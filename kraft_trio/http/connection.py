@@ -26,9 +26,12 @@ Refusal = Callable[[str], bytes]
 class HttpStream(Protocol):
     """What a connection needs of its stream."""
 
+    peer_host: str
+
     def send_now(self, *parts: bytes | memoryview) -> int: ...
     async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
     async def send_eof(self) -> None: ...
+    def peer_certificate(self) -> bytes | None: ...
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray: ...
     async def aclose(self) -> None: ...
 
@@ -48,6 +51,19 @@ class HttpConnection:
         self.parser = RequestParser(limits.head_bytes)
         self.is_ending = False
         """Whether no further request is served."""
+
+    @property
+    def peer_host(self) -> str:
+        return self._stream.peer_host
+
+    @property
+    def has_client_certificate(self) -> bool:
+        return self._stream.peer_certificate() is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it serves no request."""
+        return self._exchange is None
 
     async def run(self) -> None:
         """Serve until the connection ends.  Raises what the application raises."""
@@ -73,10 +89,15 @@ class HttpConnection:
         if self._exchange is None or self._exchange.is_streaming:
             self._scope.cancel()
 
-    def end_if_overdue(self) -> None:
-        """End the connection if its client has taken too long.  The server calls this now and then."""
-        if trio.current_time() >= self._deadline:
-            self._scope.cancel()
+    def end_if_overdue(self) -> bool:
+        """End the connection if its client has taken too long.  The server calls this now and then.
+
+        Returns whether this call ended it.
+        """
+        if trio.current_time() < self._deadline or self._scope.cancel_called:
+            return False
+        self._scope.cancel()
+        return True
 
     async def _serve(self) -> None:
         while not self.is_ending:
@@ -177,6 +198,14 @@ class HttpExchange:
         return self._head.query
 
     @property
+    def peer_host(self) -> str:
+        return self._connection.peer_host
+
+    @property
+    def has_client_certificate(self) -> bool:
+        return self._connection.has_client_certificate
+
+    @property
     def is_reusable(self) -> bool:
         """Whether the connection can serve another request after this one."""
         return self._head.keep_alive and self._is_read and self._is_complete and not self._connection.is_ending
@@ -220,11 +249,12 @@ class HttpExchange:
             except Disconnected:
                 return
 
-    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON, *, headers: bytes = b"") -> None:
         self.has_begun = self._is_complete = True
         closes = not self.is_reusable
         has_body = self.method != "HEAD"
-        await self._connection.send(whole(status, content, content_type, closes=closes, has_body=has_body))
+        answer = whole(status, content, content_type, closes=closes, has_body=has_body, headers=headers)
+        await self._connection.send(answer)
 
     async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
         await self._stream(content, content_type)

@@ -31,6 +31,14 @@ class Exchange(Protocol):
         """What follows the question mark."""
 
     @property
+    def peer_host(self) -> str:
+        """The client's address."""
+
+    @property
+    def has_client_certificate(self) -> bool:
+        """Whether the client has shown a certificate, which has been verified."""
+
+    @property
     def has_begun(self) -> bool:
         """Whether the client may have got a part of the response."""
 
@@ -49,8 +57,8 @@ class Exchange(Protocol):
     async def wait_for_disconnect(self) -> None:
         """Wait until the client is gone.  The body must have been read."""
 
-    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
-        """Send a whole response."""
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON, *, headers: bytes = b"") -> None:
+        """Send a whole response.  `headers` are further ones, each with its line end."""
 
     async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
         """Send a part of the response, after the head with status 200."""

@@ -10,6 +10,8 @@ class HttpLimits:
     """A client that exceeds a limit is refused or disconnected."""
 
     connections: int
+    per_host: int = 0
+    """Connections of one address; 0 for no limit."""
     idle_s: float = 300.0
     """Time that a connection may stay open between requests."""
     head_s: float = 30.0

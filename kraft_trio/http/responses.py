@@ -19,10 +19,18 @@ _CLOSE: Final = b"connection: close\r\n"
 _newest_date: tuple[int, bytes] = (0, b"")
 
 
-def whole(status: int, content: bytes, content_type: bytes = JSON, *, closes: bool, has_body: bool = True) -> bytes:
+def whole(
+    status: int,
+    content: bytes,
+    content_type: bytes = JSON,
+    *,
+    closes: bool,
+    has_body: bool = True,
+    headers: bytes = b"",
+) -> bytes:
     """A response with its body, or without it in answer to HEAD."""
-    headers = b"content-length: %d\r\n" % len(content) + (_CLOSE if closes else b"")
-    return _head(status, content_type, headers) + (content if has_body else b"")
+    length = b"content-length: %d\r\n" % len(content)
+    return _head(status, content_type, length + headers + (_CLOSE if closes else b"")) + (content if has_body else b"")
 
 
 def stream_head(content_type: bytes, *, is_chunked: bool, closes: bool) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import ssl
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -10,8 +12,10 @@ import trio
 from kraft_trio.http.connection import HttpConnection, Refusal
 from kraft_trio.http.exchange import Endpoint
 from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.places import HttpPlace, HttpPlaces
 from kraft_trio.logs import get_logger
 from kraft_trio.wire.tcp_stream import TcpStream
+from kraft_trio.wire.tls_stream import TlsStream
 
 log = get_logger(__name__)
 
@@ -25,12 +29,31 @@ class HttpServer:
     """Owns the listener and the connections.  A connection that fails is logged; the others go on."""
 
     def __init__(
-        self, application: Endpoint, listener: trio.SocketListener, limits: HttpLimits, refusal: Refusal
+        self,
+        application: Endpoint,
+        listener: trio.SocketListener,
+        limits: HttpLimits,
+        refusal: Refusal,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        refused: Callable[[], object] = lambda: None,
+        cut: Callable[[], object] = lambda: None,
+        handshake_failed: Callable[[], object] = lambda: None,
     ) -> None:
+        """`tls` returns the newest context for HTTPS.
+
+        `refused` is called for each connection without a place, `cut` for each whose client is too slow or idle, and
+        `handshake_failed` for each that fails in TLS.
+        """
         self._application = application
         self._listener = listener
         self._limits = limits
         self._refusal = refusal
+        self._tls = tls
+        self._refused = refused
+        self._cut = cut
+        self._handshake_failed = handshake_failed
+        self._places = HttpPlaces(limits.connections, limits.per_host)
         self._connections: set[HttpConnection] = set()
         self._accepting = trio.CancelScope()
 
@@ -50,19 +73,51 @@ class HttpServer:
         while True:
             await trio.sleep(LOOK_EVERY_S)
             for connection in self._connections:
-                connection.end_if_overdue()
+                if connection.end_if_overdue():
+                    self._cut()
 
     def end(self) -> None:
         """Stop listening, and end the connections as soon as they are idle."""
         self._accepting.cancel()
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
-        connected = socket.socket(fileno=accepted.socket.detach())
-        if len(self._connections) >= self._limits.connections:
-            log.warning("connection refused", reason=f"{self._limits.connections} are open")
-            connected.close()
+        tcp = TcpStream(socket.socket(fileno=accepted.socket.detach()))
+        place = self._places.enter(tcp.peer_host)
+        if isinstance(place, str):
+            log.warning("connection refused", listener="http", peer=tcp.peer_host, reason=place)
+            self._refused()
+            await trio.aclose_forcefully(tcp)
             return
-        connection = HttpConnection(TcpStream(connected), self._application, self._limits, self._refusal)
+        stream: TcpStream | TlsStream = tcp
+        try:
+            with trio.CancelScope() as scope:
+                place.end = scope.cancel
+                if self._tls is not None:
+                    stream = await self._secured(tcp, self._tls())
+            if not scope.cancelled_caught:
+                await self._serve_stream(stream, place)
+        except trio.BrokenResourceError as error:
+            self._handshake_failed()
+            log.warning("connection closed", listener="http", peer=tcp.peer_host, reason=str(error))
+        finally:
+            self._places.leave(place)
+
+    async def _secured(self, stream: TcpStream, context: ssl.SSLContext) -> TlsStream:
+        """Do the handshake of TLS.  Raises trio.BrokenResourceError, with the stream closed."""
+        secured = TlsStream(stream, context)
+        try:
+            with trio.move_on_after(self._limits.head_s) as scope:
+                await secured.start()
+            if scope.cancelled_caught:
+                raise trio.BrokenResourceError("the TLS handshake did not come in time")
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secured
+
+    async def _serve_stream(self, stream: TcpStream | TlsStream, place: HttpPlace) -> None:
+        connection = HttpConnection(stream, self._application, self._limits, self._refusal)
+        place.is_waiting, place.end = lambda: connection.is_waiting, connection.end
         self._connections.add(connection)
         if self._accepting.cancel_called:
             connection.end()

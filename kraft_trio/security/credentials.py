@@ -10,6 +10,7 @@ import attrs
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.tls_fields import TlsFields
+from kraft_trio.config.values import HTTPS
 from kraft_trio.logs import get_logger
 from kraft_trio.security.certificates import KEY_STORE, Certificate, certificates_of
 from kraft_trio.security.file_identity import file_identity
@@ -61,6 +62,8 @@ class NodeCredentials:
     """Those of all listeners with TLS, and of the connections to the peers."""
 
     all: tuple[Credentials, ...]
+    https: Credentials | None = None
+    """Those of the HTTP listener, which are also in `all`."""
 
     @classmethod
     def of(cls, network: Network, config: NodeConfig) -> tuple[Network, NodeCredentials]:
@@ -72,8 +75,10 @@ class NodeCredentials:
         }
         peers = config.tls_of(config.controller_listener_name)
         connecting = None if peers is None else Credentials(config.controller_listener_name, peers, client_context)
-        credentials = cls((*listening.values(), *(() if connecting is None else (connecting,))))
-        if not credentials.all:
+        https = None if config.https is None else Credentials(HTTPS, config.https, server_context)
+        every = (*listening.values(), *(one for one in (connecting, https) if one is not None))
+        credentials = cls(every, https)
+        if not listening and connecting is None:
             return network, credentials
         secured = TlsNetwork(
             network,

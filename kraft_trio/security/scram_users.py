@@ -6,6 +6,7 @@ import hmac
 import os
 import secrets
 
+from kraft_trio.config.sasl_fields import SCRAM_SHA_512
 from kraft_trio.logs import get_logger
 from kraft_trio.security.scram_credential import MIN_ITERATIONS, ScramCredential, hash_bytes
 from kraft_trio.security.scram_file import read_scram_file
@@ -38,6 +39,13 @@ class ScramUsers:
         self.files.look()
         decoy = self._decoy(mechanism, name)  # Also for a known user: the answer takes the same time.
         return self._credentials.get((mechanism, name), decoy)
+
+    def credentials(self, name: str) -> tuple[ScramCredential, ...]:
+        """Those of the user, with whichever mechanism.  For an unknown one, a single one that fits no password."""
+        self.files.look()
+        decoy = self._decoy(SCRAM_SHA_512, name)
+        found = tuple(one for (_, user), one in self._credentials.items() if user == name)
+        return found or (decoy,)
 
     def _decoy(self, mechanism: str, name: str) -> ScramCredential:
         seed = hmac.digest(self._secret, f"{mechanism} {name}".encode(), "sha512")

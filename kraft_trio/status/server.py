@@ -6,19 +6,37 @@ from typing import Any, Final
 
 import trio
 
+from kraft_trio.config import NodeConfig
 from kraft_trio.http.binding import bound
+from kraft_trio.http.exchange import Endpoint as HttpEndpoint
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
 from kraft_trio.logs import get_logger
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.http_users import AuthenticatedEndpoint, HttpUsers
 from kraft_trio.status.app import StatusApplication, error
 from kraft_trio.status.events import EventFeed
 
 log = get_logger(__name__)
 
-LIMITS: Final = HttpLimits(connections=32, idle_s=30.0, head_s=5.0, body_s=5.0, send_s=10.0, head_bytes=8 * 1024)
-"""A client can take nothing from the node but these connections, for these times."""
+SEND_S: Final = 10.0
+"""Time in which a client must read what is sent to it at once."""
+HEAD_BYTES: Final = 8 * 1024
+
+
+def limits_of(config: NodeConfig) -> HttpLimits:
+    """A client can take nothing from the node but these connections, for these times."""
+    request_s = config.http_request_timeout_ms / 1000
+    return HttpLimits(
+        connections=config.max_http_connections,
+        per_host=config.max_http_connections_per_ip,
+        idle_s=config.http_idle_timeout_ms / 1000,
+        head_s=request_s,
+        body_s=request_s,
+        send_s=SEND_S,
+        head_bytes=HEAD_BYTES,
+    )
 
 
 class StatusServer:
@@ -26,11 +44,49 @@ class StatusServer:
 
     def __init__(self, tree: NodeTree[Any]) -> None:
         """Bind the address.  Raises ConfigError."""
-        listening = bound("kraft.http.listener", tree.config.http_listener[0].endpoint)
-        self.endpoint = Endpoint(tree.config.http_listener[0].endpoint.host, listening.getsockname()[1])
+        config, [named] = tree.config, tree.config.http_listener
+        self._refusals = tree.refusals
+        users = self._users(tree)
+        listening = bound("kraft.http.listener", named.endpoint, named.name)
+        self.endpoint = Endpoint(named.endpoint.host, listening.getsockname()[1])
         self.feed = EventFeed(tree.environment.wall_clock_ms)
         self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        self._server = HttpServer(StatusApplication(tree, self.feed), self._listener, LIMITS, error)
+        application: HttpEndpoint = StatusApplication(tree, self.feed)
+        if users is not None:
+            delay_s = config.failed_authentication_delay_ms / 1000
+            application = AuthenticatedEndpoint(application, users, delay_s, self._failed_authentication, error)
+        https = None if tree.credentials is None else tree.credentials.https
+        self._server = HttpServer(
+            application,
+            self._listener,
+            limits_of(config),
+            error,
+            tls=None if https is None else https.current,
+            refused=self._refused_connection,
+            cut=self._cut_connection,
+            handshake_failed=self._failed_handshake,
+        )
+
+    @staticmethod
+    def _users(tree: NodeTree[Any]) -> HttpUsers | None:
+        """The users that are asked for their passwords, if any.  Raises ConfigError."""
+        if not tree.config.http_users_file:
+            return None
+        users = HttpUsers(tree.config.http_users_file)
+        tree.http_files = (users.files,)
+        return users
+
+    def _failed_authentication(self) -> None:
+        self._refusals.authentications += 1
+
+    def _refused_connection(self) -> None:
+        self._refusals.connections += 1
+
+    def _cut_connection(self) -> None:
+        self._refusals.cut_connections += 1
+
+    def _failed_handshake(self) -> None:
+        self._refusals.tls_handshakes += 1
 
     async def run(self) -> None:
         """Serve until cancelled."""

@@ -138,6 +138,14 @@ class TlsStream(ImmediateStream):
             if size or not await self._receive():
                 return size
 
+    async def send_eof(self) -> None:
+        """Tell the peer that nothing more comes.  What it has sent may still be received."""
+        await trio.lowlevel.checkpoint()
+        if self._is_started and not self._unsent:
+            with suppress(ssl.SSLError):
+                self._tls.unwrap()
+            self._tell_peer()
+
     async def aclose(self) -> None:
         """Tell the peer, if there is room for it, and close."""
         if self._is_started and not self._unsent:

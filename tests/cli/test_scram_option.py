@@ -105,3 +105,15 @@ def test_format_writes_the_users(config: Path, tmp_path: Path, capsys: pytest.Ca
     assert fits(alice, "pw-3")
     assert again == bob
     assert "pw-" not in "".join(capsys.readouterr())
+
+
+def test_users_of_http_have_their_own_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "node.properties"
+    keys = "node.id=1\nlisteners=CONTROLLER://h:1\ncontroller.quorum.bootstrap.servers=h:1\n"
+    config.write_text(f"{keys}metadata.log.dir={tmp_path}\n")
+    command = ["storage", "add-scram", "-c", str(config), "--http", "SCRAM-SHA-256=[name=alice,password=pw]"]
+    assert run(command) == 1
+    assert "kraft.http.users.file is not set" in capsys.readouterr().err
+    config.write_text(f"{config.read_text()}kraft.http.listener=HTTPS://h:2\nkraft.http.users.file={tmp_path}/http\n")
+    assert run(command) == 0
+    assert [user.name for user in read_scram_file(str(tmp_path / "http"))] == ["alice"]

@@ -53,6 +53,14 @@ class FakeExchange:
     query: str = ""
 
     @property
+    def peer_host(self) -> str:
+        return "client"
+
+    @property
+    def has_client_certificate(self) -> bool:
+        return False
+
+    @property
     def has_begun(self) -> bool:
         return self.status > 0
 
@@ -73,7 +81,7 @@ class FakeExchange:
     async def wait_for_disconnect(self) -> None:
         await self.left.wait()
 
-    async def respond(self, status: int, content: bytes, content_type: bytes = JSON) -> None:
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON, *, headers: bytes = b"") -> None:
         assert not self.has_begun, "a second response"
         self.status = status
         self.on_content(content)
