@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,7 @@ from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
 
 if TYPE_CHECKING:
+    from kraft_trio.actors.sasl_authentication import Session
     from kraft_trio.security.sasl_listener import SaslListener
 
 log = get_logger(__name__)
@@ -99,6 +101,8 @@ class ServerConnection:
         self.is_of_replica = False
         """Whether the peer has sent a request that only replicas send."""
         self._sasl = sasl
+        self._session: Session | None = None
+        """Set if the peer has authenticated with SASL and must do so again."""
         self.principal = ANONYMOUS
         """Who the peer is, as far as it has authenticated."""
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
@@ -155,17 +159,19 @@ class ServerConnection:
 
                 self._receives = True
                 try:
-                    self.principal = await authenticate(self._stream, self._reader, self._sasl, self._router)
+                    session = await authenticate(self._stream, self._reader, self._sasl, self._router)
                 except trio.BrokenResourceError:
                     self._refusals.authentications += 1
                     raise
                 self._requests += 1
+                self.principal = session.principal
+                self._session = session if session.ends_s < math.inf else None
             elif certificate is not None:
                 from kraft_trio.security.principal import principal_of  # imports cryptography
 
                 self.principal = principal_of(certificate, self._principal_rules)
         except trio.BrokenResourceError as error:
-            log.warning("connection closed", listener=self._listener_name, peer=self.peer_host, reason=str(error))
+            self._tell_of_end(str(error))
             raise
 
     async def _start_stream(self) -> None:
@@ -205,6 +211,8 @@ class ServerConnection:
             self._receives = False
             if frame is None:
                 return
+            if self._session is not None and await self._has_renewed(self._session, frame):
+                continue
             held = len(frame)
             if not self.is_of_replica:
                 if frame.startswith(_PRODUCE):
@@ -238,6 +246,39 @@ class ServerConnection:
             while len(self._in_flight) >= self._max_in_flight or self._unsent:
                 self._refusals.pauses += 1
                 await self._room.park()
+
+    async def _has_renewed(self, session: Session, frame: bytes) -> bool:
+        """Authenticate again if the request asks for that, or close the connection if the session has ended (KIP-368).
+
+        Raises trio.BrokenResourceError.
+        """
+        now_s = trio.current_time()
+        if session.may_be_renewed(frame, now_s):
+            from kraft_trio.actors.sasl_authentication import authenticate
+
+            assert self._sasl is not None, "a session without SASL"
+            while self._in_flight or self._unsent:
+                await self._room.park()
+            self._receives = True
+            try:
+                self._session = await authenticate(
+                    self._stream, self._reader, self._sasl, self._router, first=frame, only_user=session.user
+                )
+            except trio.BrokenResourceError as error:
+                self._refusals.authentications += 1
+                self._tell_of_end(str(error))
+                raise
+            self._requests += 1
+            return True
+        if now_s >= session.ends_s:
+            self._refusals.expired_sessions += 1
+            reason = "the session has ended, and its client has not authenticated again"
+            self._tell_of_end(reason)
+            raise trio.BrokenResourceError(reason)
+        return False
+
+    def _tell_of_end(self, reason: str) -> None:
+        log.warning("connection closed", listener=self._listener_name, peer=self.peer_host, reason=reason)
 
     async def _wait_to_read_log(self, request: FetchRequest | FetchSnapshotRequest) -> int:
         """Wait until the answer would be the next to be sent, and until there is memory for it.

@@ -204,6 +204,13 @@ class ConfigFields(LimitFields):
         default=100,
         unit="ms",
     )
+    connections_max_reauth_ms: int = config_key(
+        "connections.max.reauth.ms",
+        Integer(0, MAX_INT64),
+        "How long a SASL authentication counts; 0: until the connection closes.",
+        default=0,
+        unit="ms",
+    )
     scram_credentials_file: str = config_key(
         "kraft.scram.credentials.file",
         Text("the path of a file", str),

@@ -86,6 +86,7 @@ class NodeConfig(ConfigFields):
             kv_advertised_listener: str | Sequence[NamedListener | str] = ...,
             kv_keep_revisions: int = ...,
             failed_authentication_delay_ms: int = ...,
+            connections_max_reauth_ms: int = ...,
             scram_credentials_file: str = ...,
             auto_join: bool = ...,
             voter_gossip: bool = ...,

@@ -172,6 +172,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("number-of-malformed-requests", "Connections closed because of an invalid request, since the start."),
     _own("number-of-failed-tls-handshakes", "TLS handshakes that peers failed or gave up, since the start."),
     _own("number-of-failed-authentications", "SASL exchanges that peers failed or gave up, since the start."),
+    _own("number-of-expired-sessions", "Connections closed because of connections.max.reauth.ms, since the start."),
     _own("number-of-denied-requests", "Requests that the authorizer denied, since the start."),
     _own(
         "number-of-refused-voter-changes",

@@ -29,6 +29,7 @@ class NodeLoad:
             "number-of-malformed-requests": refused.malformed_requests,
             "number-of-failed-tls-handshakes": refused.tls_handshakes,
             "number-of-failed-authentications": refused.authentications,
+            "number-of-expired-sessions": refused.expired_sessions,
             "number-of-denied-requests": refused.denied_requests,
             "number-of-refused-voter-changes": refused.voter_changes,
             "number-of-throttled-voter-changes": refused.throttled_voter_changes,

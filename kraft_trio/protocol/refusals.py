@@ -18,6 +18,8 @@ class Refusals:
     tls_handshakes: int = 0
     authentications: int = 0
     """Failed or abandoned ones of SASL."""
+    expired_sessions: int = 0
+    """Connections closed because their clients had not authenticated again."""
     denied_requests: int = 0
     """Requests that the authorizer did not allow."""
     voter_changes: int = 0

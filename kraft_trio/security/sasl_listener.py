@@ -25,12 +25,14 @@ class SaslListener:
     """Of a whole exchange."""
     failure_delay_s: float
     """How long the answer to a failed exchange waits, so that nobody tries passwords quickly."""
+    session_ms: int = 0
+    """How long an authentication counts (`connections.max.reauth.ms`); 0: until the connection closes."""
     users: ScramUsers | None = None
     """Those of SCRAM, which all listeners share."""
 
-    def exchange(self, versions: ServesVersions) -> SaslExchange:
-        """A new one, for one connection."""
-        return SaslExchange(self.name, self.mechanisms, versions)
+    def exchange(self, versions: ServesVersions, only_user: str | None = None) -> SaslExchange:
+        """A new one, for one connection.  `only_user`: who has authenticated on it before."""
+        return SaslExchange(self.name, self.mechanisms, versions, self.session_ms, only_user)
 
 
 def sasl_listeners(config: NodeConfig) -> Mapping[str, SaslListener]:
@@ -48,6 +50,7 @@ def sasl_listeners(config: NodeConfig) -> Mapping[str, SaslListener]:
             _mechanisms(listener.name, sasl, users),
             config.first_request_timeout_ms / 1000,
             config.failed_authentication_delay_ms / 1000,
+            config.connections_max_reauth_ms,
             users,
         )
     return listeners

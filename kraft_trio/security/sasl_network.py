@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import attrs
@@ -21,6 +22,8 @@ _MAX_RESPONSE_BYTES: Final = 64 * 1024
 _FOREIGN_TEXT: Final = 200
 """So many characters of what a server says get into an error."""
 _MAX_TOKENS: Final = 3
+_USED_PART: Final = 0.85
+"""A session is renewed after this part of its lifetime, as Kafka's clients do."""
 
 
 @attrs.frozen
@@ -35,7 +38,9 @@ class SaslNetwork:
         stream = await self.inner.connect(endpoint)
         try:
             connection = await Connection.negotiated(stream, self.client_id, _MAX_RESPONSE_BYTES)
-            await _log_in(connection, self.login)
+            lifetime_ms = await _log_in(connection, self.login)
+            if lifetime_ms:
+                stream.session = SaslSession(self.login, _due_s(lifetime_ms))
         except BaseException as error:
             await trio.aclose_forcefully(stream)
             if isinstance(error, ProtocolError | UnsupportedVersionError | AuthenticationError):
@@ -50,23 +55,45 @@ class SaslNetwork:
         return await self.inner.listen(endpoint)
 
 
-async def _log_in(connection: Connection, login: Login) -> None:
-    """Exchange tokens of that one mechanism, whichever others the server offers."""
+@attrs.define
+class SaslSession:
+    """Implements Session."""
+
+    login: Login
+    due_s: float
+
+    async def renew(self, connection: Connection) -> None:
+        try:
+            lifetime_ms = await _log_in(connection, self.login)
+        except (ProtocolError, UnsupportedVersionError, AuthenticationError) as error:
+            raise NetworkError(f"SASL: {error}") from error
+        self.due_s = _due_s(lifetime_ms) if lifetime_ms else math.inf
+
+
+def _due_s(lifetime_ms: int) -> float:
+    return trio.current_time() + _USED_PART * lifetime_ms / 1000
+
+
+async def _log_in(connection: Connection, login: Login) -> int:
+    """Exchange tokens of that one mechanism, whichever others the server offers.
+
+    Returns after how many milliseconds the server wants it again; 0: never.
+    """
     handshake = await connection.request(SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism))
     if handshake.error != ErrorCode.none:
         offered = ", ".join(handshake.mechanisms)[:_FOREIGN_TEXT]
         raise AuthenticationError(f"{login.mechanism}: {handshake.error.name}; the server has {offered!r}")
     mechanism = client_mechanism(login)
-    received = b""
+    received, lifetime_ms = b"", 0
     for _ in range(_MAX_TOKENS):
         token = mechanism.evaluate(received)
         if mechanism.is_complete and not token:
-            return
+            return lifetime_ms
         response = await connection.request(SASL_AUTHENTICATE, SaslAuthenticateRequest(token))
         if response.error != ErrorCode.none:
             said = (response.error_message or "")[:_FOREIGN_TEXT]
             raise AuthenticationError(f"{response.error.name}: the server says {said!r}")
-        received = response.auth_bytes
+        received, lifetime_ms = response.auth_bytes, max(0, response.session_lifetime_ms)
         if mechanism.is_complete and not received:
-            return
+            return lifetime_ms
     raise AuthenticationError(f"{login.mechanism}: the server does not come to an end")

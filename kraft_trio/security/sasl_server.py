@@ -1,4 +1,4 @@
-"""The authentication of one accepted connection, as requests and responses (KIP-43, KIP-152).
+"""The authentication of one accepted connection, as requests and responses (KIP-43, KIP-152, KIP-368).
 
 A client may ask for versions, then it names a mechanism, then tokens go to and fro.  Anything else ends the connection.
 """
@@ -65,7 +65,12 @@ class SaslExchange:
         listener_name: str,
         mechanisms: Mapping[str, Callable[[], ServerMechanism]],
         versions: ServesVersions,
+        session_ms: int = 0,
+        only_user: str | None = None,
     ) -> None:
+        """`session_ms`: how soon the client must authenticate again, or 0.  `only_user`: the only one who may."""
+        self._session_ms = session_ms
+        self._only_user = only_user
         self._listener_name = listener_name
         self._mechanisms = mechanisms
         self._versions = versions
@@ -110,12 +115,16 @@ class SaslExchange:
         assert self._mechanism is not None, "a token before the mechanism is known"
         try:
             answer = self._mechanism.evaluate(token)
+            user = self._mechanism.user
+            if None not in (user, self._only_user) and user != self._only_user:
+                raise AuthenticationError("the user must not change on a connection")
         except AuthenticationError as error:
             # The same text for every reason: it must not tell which users there are.
             told = f"authentication with {self._mechanism_name} failed"
             refusal = SaslAuthenticateResponse(ErrorCode.sasl_authentication_failed, told)
             return _step(header, refusal, failure=f"{self._mechanism_name}: {error}")
-        return _step(header, SaslAuthenticateResponse(auth_bytes=answer), user=self._mechanism.user)
+        lifetime_ms = 0 if user is None else self._session_ms
+        return _step(header, SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms), user=user)
 
 
 def _step(header: RequestHeader, response: object, *, user: str | None = None, failure: str | None = None) -> Step:

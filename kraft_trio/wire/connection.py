@@ -19,6 +19,7 @@ from kraft_trio.wire.codec import decode_response, encode_request, response_corr
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import Frame, FrameReader
+from kraft_trio.wire.network import Session
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -39,6 +40,9 @@ class Connection:
         self._client_id = client_id
         self._correlation_id = -1
         self._busy = False
+        self._session: Session | None = getattr(stream, "session", None)
+        self._early: deque[bytes] = deque()
+        """Responses received before they were asked for, because the session had to be renewed."""
         self._unanswered: deque[tuple[int, int]] = deque()
         """Version and correlation id of each request that `begin` sent, in order."""
         self.usable = True
@@ -94,7 +98,7 @@ class Connection:
     async def finish_lent(self, api: Api[RequestT, ResponseT]) -> ResponseT:
         """Like `finish`, but do not copy the byte strings of a large response.
 
-        They are valid until the next response is asked for.
+        They are valid until the next request is begun or response asked for.
         """
         return await self._finish(api, self._reader.read_lent)
 
@@ -103,7 +107,7 @@ class Connection:
         version, correlation_id = self._unanswered.popleft()
         self._busy = True
         try:
-            frame = await read()
+            frame: Frame | None = self._early.popleft() if self._early else await read()
             if frame is None:
                 raise NetworkError(f"{api.name}: the peer closed the connection instead of answering")
             return self._decode(api, version, correlation_id, frame)
@@ -137,8 +141,28 @@ class Connection:
         await self._begin(api, version, request)
         return await self.finish(api)
 
+    async def _renew(self, session: Session) -> None:
+        """Authenticate again, after the responses to earlier requests.  Raises NetworkError."""
+        self._session = None  # The exchange itself needs none.
+        unanswered, self._unanswered = self._unanswered, deque()
+        try:
+            while len(self._early) < len(unanswered):
+                frame = await self._reader.read()
+                if frame is None:
+                    raise NetworkError("the peer closed the connection instead of answering")
+                self._early.append(frame)
+            early, self._early = self._early, deque()
+            await session.renew(self)
+        except BaseException:
+            self.usable = False
+            await trio.aclose_forcefully(self._stream)
+            raise
+        self._session, self._unanswered, self._early = session, unanswered, early
+
     async def _begin(self, api: Api[RequestT, ResponseT], version: int, request: RequestT) -> None:
         self._check_free(api)
+        if self._session is not None and trio.current_time() >= self._session.due_s:
+            await self._renew(self._session)
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         frame = encode_request(api, version, self._correlation_id, self._client_id, request)
         self._unanswered.append((version, self._correlation_id))

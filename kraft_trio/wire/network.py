@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
 from kraft_trio.protocol.types import Endpoint
+
+
+class Session(Protocol):
+    """The authentication of a connection, which counts for a limited time (KIP-368)."""
+
+    due_s: float
+    """When it has to be renewed, on Trio's clock."""
+
+    async def renew(self, connection: Any) -> None:
+        """Authenticate again over a `wire.connection.Connection` on which nothing is unanswered.
+
+        Raises NetworkError.
+        """
 
 
 class ImmediateStream(trio.abc.Stream):
@@ -18,6 +31,8 @@ class ImmediateStream(trio.abc.Stream):
 
     peer_host: str = ""
     """The address of the peer without its port, or an empty text if it has no address."""
+    session: Session | None = None
+    """Set if this side has to authenticate again from time to time."""
 
     async def start(self) -> None:
         """Do the handshake, if this stream has one.  Raises trio.BrokenResourceError if it fails.

@@ -4,6 +4,7 @@ not."""
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.acceptance.writers import KCAT
 from tests.support.certificates import authority, issue, tls_keys, write_store, write_trust
 
 PASSWORD = "pass, word=1"
+SESSION_MS = 2000
 NAMES = {protocol: protocol.replace("_", "") for protocol in SECURITY_PROTOCOLS}
 """Of each protocol's listener."""
 
@@ -109,6 +111,7 @@ def _properties(text: str, controller: str, listeners: dict[str, str], files: Pa
         f"listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocols}",
         f"sasl.enabled.mechanisms={','.join(MECHANISMS)}",
         f"plain.sasl.jaas.config={jaas}",
+        f"connections.max.reauth.ms={SESSION_MS}",
         *(f"{key}={value}" for key, value in tls_keys(files, "node").items()),
     ]
     return "\n".join(lines) + "\n"
@@ -183,6 +186,21 @@ CLIENTS = [
 def test_an_ordinary_client_writes_and_reads(client: Client, way: Way, servers: Servers) -> None:
     value = f"{client.__name__} over {way}"
     assert client(servers, way, value) == value
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_renews_its_session(mechanism: str, servers: Servers) -> None:
+    """Over one connection for several sessions; a connection that the node closed would be told as an error."""
+    told: list[confluent_kafka.KafkaError | None] = []
+    settings = servers.librdkafka(Way(SASL_PLAINTEXT, mechanism))
+    producer = confluent_kafka.Producer({**settings, "log_level": 0, "error_cb": told.append})
+    end_s = time.monotonic() + 3 * SESSION_MS / 1000
+    while time.monotonic() < end_s:
+        producer.produce(TOPIC, b"value", partition=0, on_delivery=lambda error, _: told.append(error))
+        assert producer.flush(WAIT_SECONDS) == 0
+        producer.poll(0.1)
+    assert set(told) == {None}
 
 
 @pytest.mark.parametrize("protocol", [SASL_PLAINTEXT, SASL_SSL])

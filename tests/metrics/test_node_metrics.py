@@ -61,6 +61,7 @@ OURS = """
     event-loop-busy-max-ms event-loop-cpu-max-ms number-of-event-loop-stalls
     number-of-connections number-of-refused-connections number-of-cut-connections number-of-malformed-requests
     number-of-failed-tls-handshakes number-of-failed-authentications number-of-denied-requests
+    number-of-expired-sessions
     number-of-refused-voter-changes number-of-refused-waits number-of-refused-epochs
     number-of-throttled-voter-changes number-of-paused-connections number-of-refused-batches
     number-of-shortened-log-texts certificate-expiry-timestamp-seconds
