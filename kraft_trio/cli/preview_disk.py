@@ -173,7 +173,7 @@ class PreviewDisk:
     async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         self._replaced[path] = data
 
-    async def replace_aside(self, path: str, data: bytes) -> None:
+    async def replace_aside(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         self._replaced[path] = data
 
     def lock(self, path: str) -> DirectoryLock:

@@ -15,6 +15,7 @@ from kraft_trio.errors import StorageError
 from kraft_trio.logs import get_logger
 from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS, NODE_LABEL
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.storage.created_files import READABLE_MODE
 from kraft_trio.storage.disk import Disk, join
 
 log = get_logger(__name__)
@@ -49,7 +50,7 @@ class MetricsFile:
 
     async def _write(self) -> None:
         try:
-            await self._disk.replace_aside(self._path, self._metrics.exposition())
+            await self._disk.replace_aside(self._path, self._metrics.exposition(), mode=READABLE_MODE)
         except OSError as error:
             if str(error) != self._failure:
                 self._failure = str(error)

@@ -46,6 +46,8 @@ def read_scram_file(path: str) -> tuple[ScramCredential, ...]:
 
 def add_to_scram_file(path: str, added: Iterable[ScramCredential]) -> None:
     """Write the file again with these credentials, which replace older ones.  Raises ConfigError."""
+    if os.path.islink(path):
+        raise ConfigError(f"{path}: a symbolic link, which is not written through")
     old = read_scram_file(path) if os.path.lexists(path) else ()
     credentials = {(credential.mechanism, credential.name): credential for credential in (*old, *added)}
     text = "".join(f"{_line(credential)}\n" for credential in credentials.values())

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
 
-FILE_MODE: Final = 0o640
-DIRECTORY_MODE: Final = 0o750
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+READABLE_MODE: Final = 0o640
+"""Of a file that says nothing secret, and that a group may be allowed to read."""
 
 
 def open_own(path: str, flags: int, mode: int = FILE_MODE) -> int:
     """Like `os.open`, for a file that is written: OSError (ELOOP) if the name is a symbolic link."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise OSError(errno.ELOOP, "a symbolic link, which is not written through", path) from None
+        raise
 
 
 def write_own_text(path: Path, text: str) -> None:

@@ -191,7 +191,7 @@ class Disk(Protocol):
         """Like `replace_now`, off the event loop.  Shielded: see the module's docstring."""
         ...
 
-    async def replace_aside(self, path: str, data: bytes) -> None:
+    async def replace_aside(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         """Like `replace_now` without `durable`, off the event loop and in no sync's way.  Shielded, as `replace` is."""
         ...
 

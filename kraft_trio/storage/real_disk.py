@@ -321,11 +321,11 @@ class RealDisk:
         # Each replacement forms a group of its own, so that two contents of one file never share an fsync.
         await self._threads.fsync.run(object(), lambda: self.replace_now(path, data, mode=mode))
 
-    async def replace_aside(self, path: str, data: bytes) -> None:
+    async def replace_aside(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         # Keep it off the thread that does the fsyncs.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(
-                lambda: self.replace_now(path, data, durable=False), limiter=self._threads.small_files
+                lambda: self.replace_now(path, data, mode=mode, durable=False), limiter=self._threads.small_files
             )
 
     def lock(self, path: str) -> RealLock:

@@ -103,3 +103,15 @@ def test_an_unknown_user_has_salt_and_iterations_too(path: str) -> None:
 def test_keys_are_not_shown() -> None:
     alice = credential()
     assert repr(alice) == "ScramCredential(name='alice', mechanism='SCRAM-SHA-256', iterations=4096)"
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_a_symbolic_link_is_not_written_through(path: str, is_dangling: bool, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    if not is_dangling:
+        add_to_scram_file(str(target), [credential()])
+    os.symlink(target, path)
+    with pytest.raises(ConfigError, match="users: a symbolic link"):
+        add_to_scram_file(path, [credential("bob")])
+    assert target.exists() is not is_dangling
+    assert is_dangling or [one.name for one in read_scram_file(str(target))] == ["alice"]

@@ -313,10 +313,10 @@ class SimulatedDisk:
             raise OSError(errno.EBADF, "the disk crashed while the file was being replaced", path)
         self.replace_now(path, data, mode=mode)
 
-    async def replace_aside(self, path: str, data: bytes) -> None:
+    async def replace_aside(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
         with trio.CancelScope(shield=True):
             await trio.lowlevel.checkpoint()
-        self.replace_now(path, data, durable=False)
+        self.replace_now(path, data, mode=mode, durable=False)
 
     def lock(self, path: str) -> SimulatedLock:
         self.call("lock", path)
