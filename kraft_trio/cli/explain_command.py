@@ -25,8 +25,8 @@ _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWa
 def explain(context: click.Context, as_json: bool) -> None:
     """Ask every node for its own view, and say what is wrong and what to do.
 
-    Nodes of Apache Kafka are asked, too; they tell less.  A ! marks what contradicts the highest epoch.  Exits with 1
-    if something is critical, such as a quorum without a leader.
+    Nodes of Apache Kafka are asked, too; their leader tells where the logs end.  A ! marks what contradicts the highest
+    epoch.  Exits with 1 if something is critical, such as a quorum without a leader.
     """
     options: QuorumOptions = context.obj
     endpoints = options.endpoints(context)
@@ -67,8 +67,8 @@ def _row(situation: Situation, claim: Claim) -> tuple[str, ...]:
         _text(claim.node_id),
         claim.endpoint,
         *(_text(value) + ("!" if name in wrong else "") for name, value in marked),
-        _text(claim.log_end),
-        _text(claim.high_watermark),
+        _text(claim.reported_end if claim.log_end is None else claim.log_end),
+        _text(claim.reported_high_watermark if claim.high_watermark is None else claim.high_watermark),
     )
 
 

@@ -21,6 +21,7 @@ from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.config.key import MAX_INT64
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError
+from kraft_trio.security.client_network import client_network
 from kraft_trio.storage.batch import NewRecord, Record
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,8 +30,13 @@ _READ_BYTES: Final = 64 * 1024
 
 
 def access_options(function: F) -> F:
-    """Add the options that locate the quorum: `nodes` and `timeout_ms`."""
+    """Add the options that locate the quorum: `nodes`, `command_config` and `timeout_ms`."""
     for option in (
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
+        ),
         timeout_option(help="Time limit for each step."),
         click.option(
             "--bootstrap-server",
@@ -55,7 +61,14 @@ def records() -> None:
 @access_options
 @click.option("--key", help="The key of every record.")
 @click.option("--key-separator", metavar="TEXT", help="Split each VALUE at the first TEXT into key and value.")
-def append(values: tuple[str, ...], nodes: str, timeout_ms: int, key: str | None, key_separator: str | None) -> None:
+def append(
+    values: tuple[str, ...],
+    nodes: str,
+    command_config: str | None,
+    timeout_ms: int,
+    key: str | None,
+    key_separator: str | None,
+) -> None:
     """Append records and print their offsets.
 
     Each VALUE is a record.  Without a VALUE, each line of stdin is one.  The command prints an offset once a majority
@@ -65,7 +78,7 @@ def append(values: tuple[str, ...], nodes: str, timeout_ms: int, key: str | None
         raise click.UsageError("--key and --key-separator exclude each other", click.get_current_context())
     if key_separator == "":
         raise click.UsageError("--key-separator: expected at least one character", click.get_current_context())
-    access = _access(nodes, timeout_ms)
+    access = _access(nodes, command_config, timeout_ms)
 
     def record_of(value: bytes) -> NewRecord:
         if key_separator is None:
@@ -103,6 +116,7 @@ def append(values: tuple[str, ...], nodes: str, timeout_ms: int, key: str | None
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 def read(
     nodes: str,
+    command_config: str | None,
     timeout_ms: int,
     from_offset: int | None,
     count: int | None,
@@ -115,7 +129,7 @@ def read(
     Offsets have gaps, because the quorum keeps records of its own in the log.  Values that are not printable text
     appear as 0x and hexadecimal digits.
     """
-    access = _access(nodes, timeout_ms)
+    access = _access(nodes, command_config, timeout_ms)
 
     async def read_all() -> None:
         left = count
@@ -128,14 +142,14 @@ def read(
     trio.run(read_all)
 
 
-def _access(nodes: str, timeout_ms: int) -> RecordAccess:
+def _access(nodes: str, command_config: str | None, timeout_ms: int) -> RecordAccess:
     try:
         endpoints = BOOTSTRAP_SERVERS.parse(nodes)
     except ValueError as error:
         raise ConfigError(f"--bootstrap-server {nodes}: {error}") from error
     if not endpoints:
         raise ConfigError(f"--bootstrap-server: expected {BOOTSTRAP_SERVERS.allowed}")
-    return RecordAccess(endpoints, timeout_ms)
+    return RecordAccess(endpoints, timeout_ms, client_network(command_config))
 
 
 async def _lines_of_stdin() -> AsyncIterator[list[bytes]]:

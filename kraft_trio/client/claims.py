@@ -11,6 +11,7 @@ import trio
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import answer_of, topic_name_in
 from kraft_trio.client.quorum_description import QuorumDescription, health_of
+from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_findings import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
@@ -60,7 +61,24 @@ async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: in
     descriptions = [one.description for one in told.values() if one.description is not None]
     newest = max(descriptions, key=lambda description: description.leader_epoch, default=None)
     report = None if newest is None else report_of(newest, fetch_timeout_ms)
-    return Situation(tuple(sorted(claims.values(), key=_place)), report)
+    all_claims = [claim if newest is None else completed(claim, newest) for claim in claims.values()]
+    return Situation(tuple(sorted(all_claims, key=_place)), report)
+
+
+def completed(claim: Claim, quorum: QuorumDescription) -> Claim:
+    """The claim with what the leader says of the node, if the node itself does not tell, as Kafka's controllers."""
+    if claim.problem is not None or claim.node_id is None:
+        return claim
+    states = (*quorum.voters, *quorum.observers)
+    ends = [state.log_end_offset for state in states if state.key.id == claim.node_id]
+    is_leader, high_watermark = claim.node_id == quorum.leader_id, quorum.high_watermark
+    return attrs.evolve(
+        claim,
+        reported_end=max((end for end in ends if end >= 0), default=None) if claim.log_end is None else None,
+        reported_high_watermark=(
+            high_watermark if is_leader and high_watermark >= 0 and claim.high_watermark is None else None
+        ),
+    )
 
 
 def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
@@ -127,6 +145,10 @@ async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _T
     if epoch is None and answer is not None:  # a controller of Kafka
         epoch, leader_id = answer.view.leader_epoch, answer.view.leader_id
         voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
+    denial = None
+    if described is not None and described.error is ErrorCode.cluster_authorization_failed:
+        told_by_node = (described.error_message or "").partition(" may not ")[0]
+        denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
     is_told = replica is not None and replica.error == ErrorCode.none
     claim = Claim(
         endpoint=str(endpoint),
@@ -137,9 +159,16 @@ async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _T
         voter_ids=voter_ids,
         log_end=replica.log_end if replica is not None and is_told else None,
         high_watermark=replica.high_watermark if replica is not None and is_told else None,
+        denial=denial,
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return _Told(claim, description, brokers)
+
+
+def _own_principal(network: Network) -> str:
+    """Who this client is, as far as it knows."""
+    login: Login | None = getattr(network, "login", None)
+    return "this client" if login is None else f"User:{login.username}"
 
 
 async def _if_served(

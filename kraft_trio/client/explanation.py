@@ -35,5 +35,8 @@ def _claim(situation: Situation, claim: Claim) -> dict[str, Any]:
         "voters": claim.voter_ids,
         "logEnd": None if end is None else {"offset": end.offset, "epoch": end.epoch},
         "highWatermark": claim.high_watermark,
+        "reportedEnd": claim.reported_end,
+        "reportedHighWatermark": claim.reported_high_watermark,
+        "deniedTo": claim.denial,
         "contradicts": sorted(contradictions(situation, claim)),
     }

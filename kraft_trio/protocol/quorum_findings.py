@@ -33,6 +33,12 @@ class Claim:
     voter_ids: tuple[int, ...] | None = None
     log_end: OffsetAndEpoch | None = None
     high_watermark: int | None = None
+    denial: str | None = None
+    """To whom the node denied to describe the quorum; None if it did not."""
+    reported_end: int | None = None
+    """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
+    reported_high_watermark: int | None = None
+    """The same of the leader's high watermark."""
 
     @property
     def name(self) -> str:
@@ -138,7 +144,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in situation.claims)
         text = f"None of the nodes asked answers ({told}). Start them, or ask others."
         return (Finding(Severity.CRITICAL, "no-answer", text, START),)
-    found = [*_of_claims(situation)]
+    found = [*_of_claims(situation), *_of_denials(situation)]
     if situation.report is None:
         found += _without_leader(situation)
     else:
@@ -169,6 +175,19 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             "It does not hear them, or they do not hear it: check the network between them."
         )
         yield Finding(Severity.WARNING, "other-epoch", text)
+
+
+def _of_denials(situation: Situation) -> Iterator[Finding]:
+    denying = [claim for claim in situation.answers if claim.denial is not None]
+    if not denying:
+        return
+    named = _list([claim.name for claim in denying])
+    principals = _list(sorted({claim.denial for claim in denying if claim.denial is not None}))
+    text = (
+        f"{_capital(named)} {'runs' if len(denying) == 1 else 'run'}, but {'denies' if len(denying) == 1 else 'deny'} "
+        f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`)."
+    )
+    yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "denied", text)
 
 
 def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding]:
@@ -216,6 +235,9 @@ def _survival(prefix: str, code: str, voter_ids: Collection[int], up: Iterable[i
 def _without_leader(situation: Situation) -> Iterator[Finding]:
     again = DESCRIBE.format(",".join(claim.endpoint for claim in situation.answers))
     voters = situation.voter_ids
+    denying = [claim for claim in situation.answers if claim.denial is not None]
+    if not voters and denying:
+        return
     if not voters:
         naming = [claim for claim in situation.answers if claim.leader_id is not None]
         named = _list([f"{claim.name} names node {claim.leader_id}" for claim in naming])
@@ -237,7 +259,7 @@ def _without_leader(situation: Situation) -> Iterator[Finding]:
         )
         yield Finding(Severity.CRITICAL, "no-majority", text, START)
     yield from _followed(situation, answering, silent, majority)
-    if len(answering) >= majority:
+    if len(answering) >= majority and not denying:  # Those who deny might lead.
         yield from _refusals(answering, majority, again)
 
 

@@ -65,7 +65,8 @@ class AccessControl:
             resource=f"{resource.type}:{resource.name}",
             reason=verdict.reason[:_LONGEST_SHOWN],
         )
-        return (denial(header.api, request, ERRORS[resource.type]),)
+        reason = f"{principal[:_LONGEST_SHOWN]} may not {need.operation} the {resource.type.lower()}"
+        return (denial(header.api, request, ERRORS[resource.type], reason),)
 
     def _judge(self, principal: str, host: str, operation: Operation, resource: Resource) -> Verdict:
         verdict = self._rules.judge(principal, host, operation, resource)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kraft_trio.security.authorization import ResourceType
 from kraft_trio.wire.api import Api
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -23,9 +24,11 @@ ERRORS = {
 }
 
 
-def denial(api: Api[Any, Any], request: Any, error: ErrorCode) -> Any:
-    """None for a request without a response."""
+def denial(api: Api[Any, Any], request: Any, error: ErrorCode, reason: str) -> Any:
+    """None for a request without a response.  `reason` names the principal, for operators who look at the quorum."""
     match request:
+        case DescribeQuorumRequest():
+            return DescribeQuorumResponse(error, reason)
         case ProduceRequest():
             failed = ProducePartitionResponse.failed(error)
             return None if request.acks == 0 else ProduceResponse(tuple(map(failed.about, request.partitions)))

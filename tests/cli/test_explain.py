@@ -42,6 +42,42 @@ def test_claims_stand_side_by_side(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     ]
 
 
+def test_what_the_leader_reports_of_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    of_kafka = Claim("b:1", None, 2, "c", 5, 1, (1, 2, 3), reported_end=95)
+    leader = Claim("a:1", None, 1, "c", 5, 1, (1, 2, 3), reported_end=100, reported_high_watermark=90)
+    answering(monkeypatch, Situation((leader, of_kafka), REPORT))
+    assert run(COMMAND) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:3]]
+    assert [row[-2:] for row in rows] == [["100", "90"], ["95", "-"]]
+
+
+def test_node_that_denies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of several is worth a warning, and all of them leave nothing to say about the quorum."""
+    denying = Claim("c:1", None, 3, "c", denial="User:alice")
+    answering(monkeypatch, Situation((*HEALTHY, denying), REPORT))
+    assert run(COMMAND) == 0
+    told = "warning: Node 3 runs, but denies DESCRIBE to User:alice. Allow it on the cluster"
+    assert told in capsys.readouterr().out
+    answering(monkeypatch, Situation((denying, Claim("d:1", None, None, denial="User:alice"))))
+    assert run(COMMAND) == 1
+    shown = capsys.readouterr()
+    assert "critical: Node 3, the node at d:1 run, but deny DESCRIBE to User:alice." in shown.out
+    assert "critical: denied\n" in shown.err
+    assert "Start" not in shown.out
+
+
+def test_denial_does_not_hide_a_lost_majority(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = (Claim("a:1", "refused", 1), Claim("b:1", "refused", 2))
+    told = Claim("e:1", None, 5, "c", 5, None, (1, 2, 3), OffsetAndEpoch(10, 5), 10)
+    answering(monkeypatch, Situation((*silent, Claim("c:1", None, 3, denial="User:alice"), told)))
+    assert run(COMMAND) == 1
+    shown = capsys.readouterr().out
+    assert "2 of the voters 1, 2, 3 are needed, and 1 can be reached. Silent: 1 (refused), 2 (refused)." in shown
+    assert "denies DESCRIBE to User:alice" in shown
+
+
 def test_without_a_leader_the_exit_code_is_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import trio
 
-from kraft_trio.client.claims import ask_all
-from kraft_trio.protocol.quorum_findings import Situation, contradictions, findings
-from kraft_trio.simulation import Cluster
-from tests.support.on_cluster import on_cluster
+from kraft_trio.client.claims import ask_all, completed
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
+from kraft_trio.config.sasl_fields import SCRAM_SHA_256, Login
+from kraft_trio.config.values import STANDARD_AUTHORIZER
+from kraft_trio.protocol.quorum_findings import Claim, Situation, contradictions, findings
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.security.sasl_network import SaslNetwork
+from kraft_trio.security.scram_credential import ScramCredential
+from kraft_trio.security.scram_file import add_to_scram_file
+from kraft_trio.simulation import Cluster, Setup
+from tests.security.test_sasl_cluster import PASSWORD, settings_of
+from tests.support.on_cluster import on_cluster, run_on_cluster
 
 TIMEOUT_MS = 1000
 
@@ -62,3 +73,47 @@ async def test_without_a_leader_the_silent_voters_are_named(cluster: Cluster) ->
     assert finding.code == "no-majority"
     assert f"Silent: {dead[0]} (" in finding.text
     assert f", {dead[1]} (" in finding.text
+
+
+KAFKA = QuorumDescription("c", 1, 5, 90, (ReplicaState(ReplicaKey(1), 100), ReplicaState(ReplicaKey(2), 95)))
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        (Claim("a:1", None, 1), (100, 90)),
+        (Claim("a:1", None, 2), (95, None)),
+        (Claim("a:1", None, 3), (None, None)),
+        (Claim("a:1", None), (None, None)),
+        (Claim("a:1", "refused", 1), (None, None)),
+        (Claim("a:1", None, 1, log_end=OffsetAndEpoch(7, 1), high_watermark=7), (None, None)),
+    ],
+)
+def test_leader_tells_what_controllers_of_kafka_do_not(claim: Claim, expected: tuple[int | None, int | None]) -> None:
+    found = completed(claim, KAFKA)
+    assert (found.reported_end, found.reported_high_watermark) == expected
+
+
+def test_node_that_denies_is_not_called_silent(tmp_path: Path) -> None:
+    """It runs, and says to whom it denies."""
+    settings = {
+        **settings_of(SCRAM_SHA_256, tmp_path),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node",
+    }
+    add_to_scram_file(str(tmp_path / "users"), [ScramCredential.of_password("alice", SCRAM_SHA_256, PASSWORD)])
+
+    async def look(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append([b"x"])
+        await trio.sleep(1)
+        nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
+        for user, denied_to, expected in (("alice", "User:alice", ["denied"]), ("node", None, ["survival"])):
+            network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, user, PASSWORD), "test")
+            situation = await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
+            assert [(claim.problem, claim.node_id, claim.denial) for claim in situation.claims] == [
+                (None, node_id, denied_to) for node_id in (1, 2, 3)
+            ]
+            assert codes(situation) == expected
+
+    run_on_cluster(look, Setup(settings=settings))

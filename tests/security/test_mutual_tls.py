@@ -74,6 +74,11 @@ async def test_three_nodes_commit_and_tools_reach_them(tmp_path: Path) -> None:
         command = ("metadata-quorum", "--bootstrap-controller", bootstrap(made[1]), "--command-config", operator)
         told = await trio.to_thread.run_sync(lambda: kraft(*command, "describe", "--status"))
         assert re.search(rf"^LeaderId: +{described.leader_id}$", told.stdout, re.MULTILINE), told.stderr
+        write = ("records", "append", "--bootstrap-server", bootstrap(made[0]), "--command-config", operator, "by hand")
+        appended = await trio.to_thread.run_sync(lambda: kraft(*write))
+        read = ("records", "read", *write[2:-1], "--from", appended.stdout.strip())
+        shown = await trio.to_thread.run_sync(lambda: kraft(*read))
+        assert shown.stdout.split() == [appended.stdout.strip(), "by", "hand"], appended.stderr + shown.stderr
         stranger = await AdminClient(bootstrap(made[0])).describe_metadata_quorum(1)
         assert isinstance(stranger, NoLeader)
         assert stranger.reachable == 0
