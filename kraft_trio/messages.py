@@ -122,6 +122,14 @@ class FetchedFromLeader:
 
 
 @attrs.frozen
+class LeaderAnsweredAt:
+    """The leader of the epoch has answered at another address than this follower knew."""
+
+    stamp: Stamp
+    leader_endpoints: Endpoints
+
+
+@attrs.frozen
 class VotersChanged:
     """The newest voter set in the log has changed.  Rule R2: this only reports the change; the log is the source."""
 
@@ -146,6 +154,7 @@ ElectionMessage = (
     | LeadershipLost
     | HandedOver
     | FetchedFromLeader
+    | LeaderAnsweredAt
     | VotersChanged
     | ShutDown
 )

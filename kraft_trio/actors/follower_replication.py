@@ -26,12 +26,12 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.logs import get_logger
-from kraft_trio.messages import FetchedFromLeader, LeaderHeardOf, TimedOut
+from kraft_trio.messages import FetchedFromLeader, LeaderAnsweredAt, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
-from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.waits import fetch_answer_wait_ms, fetch_max_wait_ms
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRequest, FetchSnapshotResponse
@@ -65,6 +65,8 @@ class FollowerReplication:
             # A campaign has failed already.  The next one begins as if this leader had not named this node.
             self._successor_deadline = trio.current_time() + context.config.election_backoff_max_ms / 1000
         self._lost_leader = False
+        self._elsewhere: Endpoint | None = None
+        """The endpoint that is being asked, if it is not the one that the role has of the leader."""
         self._failure = ""
         self._read_round = NO_ROUND
         """The round in the leader's last response, which the next Fetch returns (docs/PROTOCOL.md#read-barriers)."""
@@ -127,6 +129,8 @@ class FollowerReplication:
         if endpoint is None:
             return
         config = self._context.config
+        known = self._role.leader_endpoints.get(config.controller_listener_name)
+        self._elsewhere = None if endpoint == known else endpoint
         timeout_ms = fetch_answer_wait_ms(config.fetch_timeout_ms, config.request_timeout_ms)
         try:
             async with self._context.client.lease(endpoint, timeout_ms) as connection:
@@ -191,6 +195,8 @@ class FollowerReplication:
             return False
         if not self._is_from_leader(partition.leader_id, partition.leader_epoch):
             return False
+        if self._elsewhere is not None:
+            await self._tell_of_move(self._elsewhere)
         self._read_round = partition.read_round
         if takes_time:
             with self._heard_from_leader():
@@ -206,6 +212,13 @@ class FollowerReplication:
             return True
         log.warning("fetch answer of another epoch ignored", answer=leader_epoch, epoch=self._context.epoch)
         return False
+
+    async def _tell_of_move(self, endpoint: Endpoint) -> None:
+        """Have all tasks of a new stay ask the leader where it has answered.  Others would ask at the old address."""
+        self._elsewhere = None
+        listener = self._context.config.controller_listener_name
+        log.info("leader found elsewhere", leader_id=self._role.leader_id, endpoint=str(endpoint))
+        await self._context.tell_election(LeaderAnsweredAt(self._context.stamp, Endpoints({listener: endpoint})))
 
     @contextmanager
     def _heard_from_leader(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from kraft_trio.messages import (
     BeginQuorumEpochReceived,
     ElectionMessage,
     EndQuorumEpochReceived,
+    LeaderAnsweredAt,
     LeaderHeardOf,
     LeadershipLost,
     ShutDown,
@@ -31,6 +32,7 @@ from kraft_trio.protocol.quorum_epoch import (
     TooFarAhead,
     begin_quorum_epoch,
     end_quorum_epoch,
+    find_leader_at,
     learn_leader,
     with_first,
 )
@@ -146,6 +148,9 @@ def judge(now: Situation, message: ElectionMessage) -> Judgement:
         case LeaderHeardOf(epoch=epoch, leader_id=leader_id, leader_endpoints=told):
             endpoints = now.endpoints_of(leader_id, epoch, told) if leader_id is not None else Endpoints()
             return Judgement(_learned(now, learn_leader(now.role, now.key, leader_id, epoch, endpoints)))
+        case LeaderAnsweredAt(stamp=stamp, leader_endpoints=told) if stamp == now.stamp:
+            found = find_leader_at(now.role, told)
+            return Judgement(None if found is None else (Event.LEADER_MOVED, found))
         case VoteRoundEnded(stamp=stamp) if stamp == now.stamp:
             return Judgement(_on_vote_round_ended(now, message))
         case TimedOut(stamp=stamp) if stamp == now.stamp:

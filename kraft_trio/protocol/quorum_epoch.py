@@ -129,6 +129,20 @@ def hear_of_move(
     return attrs.evolve(role, leader_endpoints=Endpoints({**dict(role.leader_endpoints), **dict(leader_endpoints)}))
 
 
+def find_leader_at(role: Role, leader_endpoints: Endpoints) -> Follower | None:
+    """The role of a Follower after its leader has answered at those endpoints, or None if that is not news.
+
+    A follower that cannot reach its leader also tries other addresses, such as the bootstrap servers.  It may find the
+    leader there, while its log has an entry from before the leader moved.
+    """
+    if not isinstance(role, Follower):
+        return None
+    endpoints = Endpoints({**dict(role.leader_endpoints), **dict(leader_endpoints)})
+    if endpoints == role.leader_endpoints:
+        return None
+    return attrs.evolve(role, leader_endpoints=endpoints, lost_pre_vote=False)
+
+
 def begin_quorum_epoch(
     role: Role,
     self_key: ReplicaKey,

@@ -109,7 +109,7 @@ class Event(Enum):
     PRE_VOTE_LOST_TO_LEADER = auto()
     """Rejected or timed out, and the leader of this epoch and its endpoints are known."""
     LEADER_MOVED = auto()
-    """A peer names another address of the leader that this node cannot reach."""
+    """A peer names another address of the leader that this node cannot reach, or the leader answers at another one."""
     ELECTION_WON = auto()
     FETCHED_FROM_LEADER = auto()
     LEADER_RESIGNED = auto()
@@ -165,6 +165,7 @@ TRANSITIONS: Mapping[tuple[type[Role], Event], Transition] = {
     (Candidate, Event.ELECTION_TIMED_OUT): Transition(Prospective, False),
     (Follower, Event.HIGHER_EPOCH_SEEN): Transition(Unattached, True, EpochChange.HIGHER),
     (Follower, Event.LEADER_DISCOVERED): Transition(Follower, True, EpochChange.SAME_OR_HIGHER),
+    (Follower, Event.LEADER_MOVED): Transition(Follower, False),
     (Follower, Event.FETCHED_FROM_LEADER): Transition(Follower, False),
     (Follower, Event.LEADER_RESIGNED): Transition(Follower, False),
     (Follower, Event.FETCH_TIMED_OUT): Transition(Prospective, False),

@@ -77,6 +77,7 @@ LEGAL: list[tuple[Role, Event, Role, bool]] = [
     (Candidate(4), Event.ELECTION_TIMED_OUT, Prospective(4, voted=SELF), False),
     # a follower's bookkeeping, and the end of a leadership
     (Prospective(4, 2, AT_2), Event.LEADER_MOVED, Prospective(4, 2, endpoints_of(9)), False),
+    (Follower(4, 2, AT_2), Event.LEADER_MOVED, Follower(4, 2, endpoints_of(9)), False),
     (Follower(4, 2, AT_2), Event.FETCHED_FROM_LEADER, Follower(4, 2, AT_2, has_fetched=True), False),
     (Follower(4, 2, AT_2), Event.LEADER_RESIGNED, Follower(4, 2, AT_2, leader_resigned=True), False),
     (Leader(4, 10), Event.RESIGNED, Resigned(4, (key(2),)), False),
