@@ -26,7 +26,7 @@ def shortened_texts() -> int:
 
 
 def count_shortened_text() -> None:
-    """Called by whoever shortens one."""
+    """Count a text that was shortened."""
     global _shortened_texts  # noqa: PLW0603
     _shortened_texts += 1
 

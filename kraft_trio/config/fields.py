@@ -207,7 +207,7 @@ class ConfigFields(LimitFields):
     connections_max_reauth_ms: int = config_key(
         "connections.max.reauth.ms",
         Integer(0, MAX_INT64),
-        "How long a SASL authentication counts; 0: until the connection closes.",
+        "Time after which a client must authenticate again with SASL; 0: never.",
         default=0,
         unit="ms",
     )

@@ -35,7 +35,7 @@ class HttpPlaces:
         self._hosts: Counter[str] = Counter()
 
     def enter(self, host: str) -> HttpPlace | str:
-        """Take a place, or return why there is none.
+        """Take a place.  Returns it, or the reason for which there is none.
 
         If all are taken, the connection ends that has waited longest among those of the address with the most, as long
         as that address has more than the newcomer's.

@@ -34,7 +34,7 @@ class Claim:
     log_end: OffsetAndEpoch | None = None
     high_watermark: int | None = None
     denial: str | None = None
-    """To whom the node denied to describe the quorum; None if it did not."""
+    """The principal to whom the node denied DESCRIBE, or None."""
     reported_end: int | None = None
     """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
     reported_high_watermark: int | None = None

@@ -26,7 +26,7 @@ class SaslListener:
     failure_delay_s: float
     """How long the answer to a failed exchange waits, so that nobody tries passwords quickly."""
     session_ms: int = 0
-    """How long an authentication counts (`connections.max.reauth.ms`); 0: until the connection closes."""
+    """Time after which a client must authenticate again (`connections.max.reauth.ms`); 0: never."""
     users: ScramUsers | None = None
     """Those of SCRAM, which all listeners share."""
 
