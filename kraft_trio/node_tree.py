@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 import trio
@@ -86,6 +86,8 @@ class NodeTree(Generic[R]):
         """What the application says that observers support."""
         self.is_closed = False
         """Whether the tree has ended."""
+        self.tell_status: Callable[[], Awaitable[str]] | None = None
+        """What this node tells of itself to whoever asks with ReplicaSnapshots, as JSON."""
         self._reserve = reserve
         self._fault: BaseException | None = None
         self._metrics: NodeMetrics | None = None
@@ -152,6 +154,7 @@ class NodeTree(Generic[R]):
             self.election.tell,
             self.forwarder,
             None if self.taker is None else self.taker.take,
+            self._status_text,
             RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
             self._gossip,
             self._access,
@@ -305,6 +308,9 @@ class NodeTree(Generic[R]):
             for certificate in one.certificates
         }
         return list(found.values())
+
+    async def _status_text(self) -> str | None:
+        return None if self.tell_status is None else await self.tell_status()
 
     def _load(self) -> NodeLoad:
         memory = self._memory

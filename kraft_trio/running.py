@@ -6,9 +6,9 @@ import importlib.util
 import inspect
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import trio
@@ -35,9 +35,11 @@ from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from kraft_trio.surfacing import surfacing
+from kraft_trio.tracing.event_feed import EventFeed
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
 if TYPE_CHECKING:
+    from kraft_trio.status.node_status import NodeStatus
     from kraft_trio.status.server import StatusServer
 
 log = get_logger(__name__)
@@ -217,14 +219,16 @@ async def _running(
         if election_state is not None:
             check_quorum_state(quorum_state_path, election_state, key, log_.end)
         tree = make_tree(config, environment, directory, reserve, log_)
-        status = _status_server(tree) if config.http_listener else None
+        feed = EventFeed(environment.wall_clock_ms)
+        status = _status_server(tree, feed) if config.http_listener else None
+        tree.tell_status = _teller(tree, feed)
         node = make_node(tree)
         if tracing is not None:
             tracing.attach(node.key, node.log, node.election.view)
         environment.watch(node)
         try:
             async with trio.open_nursery() as nursery:
-                with nullcontext() if status is None else heard_by(status.feed.heard):
+                with heard_by(feed.heard):
                     await nursery.start(tree.run)
                 if status is not None:
                     nursery.start_soon(status.run)
@@ -246,13 +250,28 @@ async def _running(
             await log_.close()
 
 
-def _status_server(tree: NodeTree[Any]) -> StatusServer:
+def _teller(tree: NodeTree[Any], feed: EventFeed) -> Callable[[], Awaitable[str]]:
+    """What tells the node's status.  Only a node that is asked pays for the imports."""
+
+    @cache
+    def node_status() -> NodeStatus:
+        from kraft_trio.status.node_status import NodeStatus
+
+        return NodeStatus(tree, feed)
+
+    async def tell() -> str:
+        return await node_status().text()
+
+    return tell
+
+
+def _status_server(tree: NodeTree[Any], feed: EventFeed) -> StatusServer:
     """Raises ConfigError if the address cannot be bound, or if a package is missing."""
     if importlib.util.find_spec("httptools") is None:
         raise ConfigError("kraft.http.listener: httptools not installed (pip install 'kraft-trio[kv]')")
     from kraft_trio.status.server import StatusServer
 
-    return StatusServer(tree)
+    return StatusServer(tree, feed)
 
 
 def _check_types(config: object, serde: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Ready, Worked
@@ -13,6 +14,9 @@ from kraft_trio.errors import CorruptSnapshotError, NodeClosedError, StorageFail
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshot, ReplicaSnapshotsRequest, ReplicaSnapshotsResponse
 from kraft_trio.wire.error_codes import ErrorCode
+
+TellStatus: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Tells the node's status as JSON, or None if it has none to tell."""
 
 TakeSnapshot: TypeAlias = Callable[[], Awaitable[OffsetAndEpoch | None]]
 """`Node.take_snapshot`."""
@@ -26,23 +30,30 @@ _NO_STATE_MACHINE = (
 class ReplicaSnapshotRequests:
     """Answers ReplicaSnapshots in every role."""
 
-    def __init__(self, context: NodeContext, take_snapshot: TakeSnapshot | None) -> None:
+    def __init__(self, context: NodeContext, take_snapshot: TakeSnapshot | None, tell_status: TellStatus) -> None:
         """`take_snapshot` is None if the node has no state machine."""
         self._key = context.key
         self._cluster_id = context.cluster_id
         self._log = context.log
         self._take_snapshot = take_snapshot
+        self._tell_status = tell_status
 
     def route(self, request: ReplicaSnapshotsRequest) -> Answer:
         if request.cluster_id is not None and request.cluster_id != self._cluster_id:
             message = f"this node is of cluster {self._cluster_id}"
             return Ready(ReplicaSnapshotsResponse(ErrorCode.inconsistent_cluster_id, message))
+        if request.with_status and not request.take:
+            return Worked(self._with_status)
         if not request.take:
             return Ready(self._described())
         take = self._take_snapshot
         if take is None:
             return Ready(ReplicaSnapshotsResponse(ErrorCode.invalid_request, _NO_STATE_MACHINE))
         return Worked(lambda: self._taken(take))
+
+    async def _with_status(self) -> ReplicaSnapshotsResponse:
+        status = await self._tell_status()
+        return attrs.evolve(self._described(), status=status)
 
     async def _taken(self, take: TakeSnapshot) -> ReplicaSnapshotsResponse:
         """Take a snapshot.  The response names a write error; SnapshotTaker raises it in the node."""

@@ -24,7 +24,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.reassignment_requests import ReassignmentRequests
 from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot
+from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot, TellStatus
 from kraft_trio.actors.voter_change_requests import VoterChangeRequests
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.channels import Reply, deliver
@@ -96,6 +96,7 @@ class RequestRouter:
         tell_election: TellElection,
         forwarder: NetworkClient,
         take_snapshot: TakeSnapshot | None,
+        tell_status: TellStatus,
         checker: RecordChecker,
         gossip: VoterGossip | None,
         access: AccessControl | None,
@@ -110,7 +111,7 @@ class RequestRouter:
         self._forwarder = forwarder
         self._admission = ListenerAdmission(context.config.controller_listener_names)
         self._leader = LeaderRequests(context, view)
-        self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot)
+        self._replica_snapshots = ReplicaSnapshotRequests(context, take_snapshot, tell_status)
         forwarding = ChangeForwarding(forwarder)
         self._voter_changes = VoterChangeRequests(context, view, forwarding)
         self._reassignments = ReassignmentRequests(context, view, forwarding)

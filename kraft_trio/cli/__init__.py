@@ -20,6 +20,7 @@ from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
     "audit": ("kraft_trio.cli.audit", "audit", "Audit replicas' directories, or traces."),
+    "dashboard": ("kraft_trio.cli.dashboard", "dashboard", "Show a quorum in the browser."),
     "dump-log": ("kraft_trio.cli.dump_log", "dump_log", "Print the batches of log files."),
     "features": ("kraft_trio.cli.features", "features", "Describe or raise the feature levels of a running quorum."),
     "kv": ("kraft_trio.cli.kv", "kv", "Use the key-value store of a quorum."),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
@@ -29,28 +30,53 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID: Final = "kraft-explain"
+MAX_STATUS: Final = 256 * 1024
+"""Characters of a status; a longer one is ignored."""
 MAX_NODES: Final = 64
 """Nodes that are asked; what they name beyond that is ignored."""
 
 
 @attrs.frozen
-class _Told:
+class Told:
+    """What one node answered."""
+
     claim: Claim
     description: QuorumDescription | None = None
+    """The leader's description of the quorum, if the node leads or asked the leader."""
     brokers: tuple[tuple[int, Endpoint], ...] = ()
+    """The nodes that it names, with their ids."""
+    status: Mapping[str, Any] = attrs.field(factory=dict)
+    """What it tells of itself as JSON (docs/DASHBOARD.md#what-a-node-tells); empty if it tells nothing."""
 
 
 async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: int, fetch_timeout_ms: int) -> Situation:
     """Ask the named nodes, then the others that they name, each within `timeout_ms`."""
     told = await _ask_each(network, named, timeout_ms)
+    told |= await _ask_each(network, others_named(told), timeout_ms)
+    return situation_of(told, fetch_timeout_ms)
+
+
+def others_named(told: Mapping[Endpoint, Told]) -> list[Endpoint]:
+    """Where the nodes listen that the answers name and that have not been asked yet; MAX_NODES in all."""
+    asked = {one.claim.node_id for one in told.values()} - {None}
+    named = named_by(told).items()
+    others = [endpoint for node_id, endpoint in named if node_id not in asked and endpoint not in told]
+    return others[: max(0, MAX_NODES - len(told))]
+
+
+def named_by(told: Mapping[Endpoint, Told]) -> dict[int, Endpoint]:
+    """Where the nodes listen that the answers name, by id."""
     known = {broker_id: endpoint for one in told.values() for broker_id, endpoint in one.brokers}
     for one in told.values():
         for node_id, listeners in () if one.description is None else one.description.endpoints.items():
             for _, endpoint in listeners:
                 known.setdefault(node_id, endpoint)
-    asked = {one.claim.node_id for one in told.values()} - {None}
-    others = [endpoint for node_id, endpoint in known.items() if node_id not in asked and endpoint not in told]
-    told |= await _ask_each(network, others[: max(0, MAX_NODES - len(told))], timeout_ms)
+    return known
+
+
+def situation_of(told: Mapping[Endpoint, Told], fetch_timeout_ms: int) -> Situation:
+    """What the answers say together.  A node that was asked at two endpoints has one claim."""
+    known = named_by(told)
     id_at = {endpoint: node_id for node_id, endpoint in known.items()}
     claims: dict[object, Claim] = {}
     for endpoint, one in told.items():
@@ -58,8 +84,7 @@ async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: in
         key = claim.endpoint if claim.node_id is None else claim.node_id
         if key not in claims or claims[key].problem is not None:
             claims[key] = claim
-    descriptions = [one.description for one in told.values() if one.description is not None]
-    newest = max(descriptions, key=lambda description: description.leader_epoch, default=None)
+    newest = newest_description(told)
     report = None if newest is None else report_of(newest, fetch_timeout_ms)
     all_claims = [claim if newest is None else completed(claim, newest) for claim in claims.values()]
     return Situation(tuple(sorted(all_claims, key=_place)), report)
@@ -81,12 +106,21 @@ def completed(claim: Claim, quorum: QuorumDescription) -> Claim:
     )
 
 
+def newest_description(told: Mapping[Endpoint, Told]) -> QuorumDescription | None:
+    """That of the leader with the highest epoch; of several answers, the one that the leader gave last."""
+    descriptions = [one.description for one in told.values() if one.description is not None]
+    return max(descriptions, key=lambda description: (description.leader_epoch, description.now_ms), default=None)
+
+
 def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
     return LeaderReport(
         leader_id=quorum.leader_id,
         epoch=quorum.leader_epoch,
         high_watermark=quorum.high_watermark,
-        voters=tuple(VoterReport(state.key.id, health_of(quorum, state, fetch_timeout_ms)) for state in quorum.voters),
+        voters=tuple(
+            VoterReport(state.key.id, health_of(quorum, state, fetch_timeout_ms), state.key.directory_id)
+            for state in quorum.voters
+        ),
         committed_voter_ids=tuple(state.key.id for state in quorum.committed_voters),
         target_voter_ids=tuple(state.key.id for state in quorum.target_voters),
         reassignment_status=quorum.reassignment_status,
@@ -97,17 +131,11 @@ def _place(claim: Claim) -> tuple[bool, int, str]:
     return claim.node_id is None, claim.node_id or 0, claim.endpoint
 
 
-async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms: int) -> dict[Endpoint, _Told]:
-    told: dict[Endpoint, _Told] = {}
+async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms: int) -> dict[Endpoint, Told]:
+    told: dict[Endpoint, Told] = {}
 
     async def ask_one(endpoint: Endpoint) -> None:
-        found = _Told(Claim(str(endpoint), f"no answer within {timeout_ms} ms"))
-        with trio.move_on_after(timeout_ms / 1000):
-            try:
-                found = await _ask_node(network, endpoint, timeout_ms)
-            except (NetworkError, UnsupportedVersionError) as error:
-                found = _Told(Claim(str(endpoint), str(error).removeprefix(f"{endpoint}: ")))
-        told[endpoint] = found
+        told[endpoint] = await ask_node(network, endpoint, timeout_ms)
 
     async with trio.open_nursery() as nursery:
         for endpoint in dict.fromkeys(endpoints):
@@ -115,7 +143,18 @@ async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms:
     return {endpoint: told[endpoint] for endpoint in dict.fromkeys(endpoints)}
 
 
-async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _Told:
+async def ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
+    """Ask one node, for `timeout_ms` at most.  If it does not answer, its claim has the problem."""
+    found = Told(Claim(str(endpoint), f"no answer within {timeout_ms} ms"))
+    with trio.move_on_after(timeout_ms / 1000):
+        try:
+            found = await _asked(network, endpoint, timeout_ms)
+        except (NetworkError, UnsupportedVersionError) as error:
+            found = Told(Claim(str(endpoint), str(error).removeprefix(f"{endpoint}: ")))
+    return found
+
+
+async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     """The node's own words come first: to tell of the quorum, it may have to ask a leader that does not answer."""
     connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
     try:
@@ -124,7 +163,7 @@ async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _T
             cluster = await _if_served(connection, DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS), timeout_ms)
             if cluster is not None and not cluster.error:
                 metadata = MetadataResponse(cluster.brokers, cluster.cluster_id, cluster.controller_id)
-        replica = await _if_served(connection, REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(), timeout_ms)
+        replica = await _if_served(connection, REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(with_status=True), timeout_ms)
         described = None
         with trio.move_on_after(timeout_ms / 2000):
             try:
@@ -150,6 +189,8 @@ async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _T
         told_by_node = (described.error_message or "").partition(" may not ")[0]
         denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
     is_told = replica is not None and replica.error == ErrorCode.none
+    status = status_of(None if replica is None else replica.status)
+    vitals = status.get("vitals")
     claim = Claim(
         endpoint=str(endpoint),
         node_id=replica.node.id if replica is not None and is_told else None,
@@ -160,9 +201,27 @@ async def _ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> _T
         log_end=replica.log_end if replica is not None and is_told else None,
         high_watermark=replica.high_watermark if replica is not None and is_told else None,
         denial=denial,
+        directory_id=replica.node.directory_id if replica is not None and is_told else None,
+        free_bytes=_whole(vitals, "freeBytes"),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
-    return _Told(claim, description, brokers)
+    return Told(claim, description, brokers, status)
+
+
+def status_of(text: str | None) -> dict[str, Any]:
+    """The status as a node tells it.  Whatever is no JSON object is none."""
+    if text is None or len(text) > MAX_STATUS:
+        return {}
+    try:
+        status = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _whole(fields: object, name: str) -> int | None:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) else None
 
 
 def _own_principal(network: Network) -> str:

@@ -139,6 +139,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         unit="ms",
     ),
     _raft("commit-latency-max", "Leader only: maximum of that time.", unit="ms"),
+    _own(
+        "sync-latency-p99-ms",
+        "99th percentile of the time from a write to the log until it is synced, over the last 512 syncs.",
+        unit="ms",
+    ),
     _raft("fetch-records-rate", "Records fetched from the leader.", unit="per second"),
     _raft("append-records-rate", "Records appended by this node as the leader.", unit="per second"),
     _raft(

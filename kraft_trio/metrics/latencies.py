@@ -15,6 +15,8 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.log_append import PlannedBatch
 
+SYNC_SAMPLES: Final = 512
+"""The newest syncs, of which the 99th percentile is taken."""
 MAX_WAITING: Final = 4096
 """Limit for uncommitted appends that are timed at once; newer ones beyond it are not."""
 
@@ -41,7 +43,7 @@ class ElectionTimes:
 
 
 class RecordTimes:
-    """A LogWatcher on the path of every append: counts records and trims, and times a leader's batches."""
+    """A LogWatcher on the path of every append: counts records and trims, and times syncs and a leader's batches."""
 
     def __init__(self, *, leads: bool) -> None:
         now_s = trio.current_time()
@@ -50,6 +52,8 @@ class RecordTimes:
         self.latencies_ms = Window(now_s)
         self.trims = 0
         """How often the start of the log has moved up."""
+        self._unsynced_since_s: float | None = None
+        self._syncs_ms: deque[float] = deque(maxlen=SYNC_SAMPLES)
         self._leads = leads
         self._waiting: deque[tuple[int, float]] = deque()
         """The exclusive ends of uncommitted batches, ascending, with the times of their appends."""
@@ -60,10 +64,20 @@ class RecordTimes:
         if not self._leads:
             self._waiting.clear()
 
+    def sync_p99_ms(self) -> float | None:
+        """The 99th percentile of the times from the first write after a sync to the end of the next one.
+
+        None if nothing has been synced.
+        """
+        ordered = sorted(self._syncs_ms)
+        return ordered[len(ordered) * 99 // 100] if ordered else None
+
     # LogWatcher
 
     def appended(self, buffer: Buffer, batches: Sequence[PlannedBatch], path: str, position: int) -> None:
         now_s = trio.current_time()
+        if self._unsynced_since_s is None:
+            self._unsynced_since_s = now_s
         next_offset = batches[-1].last_offset + 1
         records = next_offset - batches[0].base_offset
         if not self._leads:
@@ -83,7 +97,9 @@ class RecordTimes:
         self.trims += 1
 
     def synced(self, end_offset: int) -> None:
-        """Nothing to count."""
+        if self._unsynced_since_s is not None:
+            self._syncs_ms.append((trio.current_time() - self._unsynced_since_s) * 1000)
+            self._unsynced_since_s = None
 
     def high_watermark_advanced(self, old: int | None, new: int) -> None:
         waiting = self._waiting

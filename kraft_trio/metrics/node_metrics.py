@@ -215,6 +215,7 @@ class NodeMetrics:
             "election-latency-max": self._elections.latencies_ms.largest(now_s),
             "commit-latency-avg": self._records.latencies_ms.mean(now_s),
             "commit-latency-max": self._records.latencies_ms.largest(now_s),
+            "sync-latency-p99-ms": self._records.sync_p99_ms(),
             "fetch-records-rate": self._records.fetched.rate(now_s),
             "append-records-rate": self._records.appended_as_leader.rate(now_s),
             "poll-idle-ratio-avg": self._idle.ratio(),

@@ -8,15 +8,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
+from uuid import UUID
 
 import attrs
 
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.survival import Survival, survival_of
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_set import majority_of
 
+LITTLE_BYTES: Final = 256 * 1024 * 1024
+"""A disk with less left is reported."""
+QUORUM: Final = "kraft metadata-quorum --bootstrap-controller {} "
 START: Final = "kraft server start -c FILE"
-DESCRIBE: Final = "kraft metadata-quorum --bootstrap-controller {} explain"
+DESCRIBE: Final = QUORUM + "explain"
 
 
 @attrs.frozen
@@ -39,6 +44,9 @@ class Claim:
     """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
     reported_high_watermark: int | None = None
     """The same of the leader's high watermark."""
+    directory_id: UUID | None = None
+    free_bytes: int | None = None
+    """What its disk has left; of a node with a problem, what it said last."""
 
     @property
     def name(self) -> str:
@@ -51,6 +59,7 @@ class VoterReport:
 
     id: int
     health: ReplicaHealth
+    directory_id: UUID | None = None
 
 
 @attrs.frozen
@@ -105,6 +114,20 @@ class Situation:
         return next((leader_id for leader_id in named if leader_id is not None), None)
 
 
+def survivals(situation: Situation) -> tuple[Survival, ...]:
+    """What the voter set survives now; while a voter change is not committed, first that set, then the one before.
+
+    Without a leader, whoever answers counts as up.  Empty if nobody tells the voters.
+    """
+    if situation.report is None:
+        up = [claim.node_id for claim in situation.answers if claim.node_id is not None]
+        return (survival_of(situation.voter_ids, up),) if situation.voter_ids else ()
+    report = situation.report
+    up = [voter.id for voter in report.voters if voter.health.is_up]
+    before = (survival_of(report.committed_voter_ids, up),) if report.committed_voter_ids else ()
+    return (survival_of(report.voter_ids, up), *before)
+
+
 class Severity(enum.Enum):
     """How much a finding matters."""
 
@@ -144,7 +167,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in situation.claims)
         text = f"None of the nodes asked answers ({told}). Start them, or ask others."
         return (Finding(Severity.CRITICAL, "no-answer", text, START),)
-    found = [*_of_claims(situation), *_of_denials(situation)]
+    found = [*_of_claims(situation), *_of_denials(situation), *_of_nodes(situation)]
     if situation.report is None:
         found += _without_leader(situation)
     else:
@@ -190,6 +213,48 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "denied", text)
 
 
+def _of_nodes(situation: Situation) -> Iterator[Finding]:
+    """Nodes that are not the voters they seem to be, and disks that are about to be full."""
+    voters = situation.voter_ids
+    directories = {} if situation.report is None else {one.id: one.directory_id for one in situation.report.voters}
+    for claim in situation.claims:
+        if claim.free_bytes is not None and claim.free_bytes < LITTLE_BYTES:
+            yield _little_room(claim, claim.free_bytes)
+        if claim.problem is not None or claim.node_id is None or not voters:
+            continue
+        own, known = claim.directory_id, directories.get(claim.node_id)
+        if claim.node_id not in voters:
+            if claim.node_id not in (claim.voter_ids or ()):
+                continue
+            text = f"Node {claim.node_id} was removed, and does not know it: the voters are {_ids(voters)}."
+            yield Finding(Severity.WARNING, "removed", text)
+            continue
+        if own is not None and known is not None and own != known and NO_DIRECTORY_ID not in (own, known):
+            text = (
+                f"Node {claim.node_id} runs with directory id {directory_id_to_text(own)}, but voter {claim.node_id} "
+                f"has {directory_id_to_text(known)}: the node has a blank or another disk, so it does not vote. Mount "
+                "the voter's disk; if that is lost, replace the voter."
+            )
+            command = QUORUM.format(_asking(situation)) + f"replace -i {claim.node_id}"
+            yield Finding(Severity.WARNING, "other-directory", text, command)
+    observers = [claim.node_id for claim in situation.answers if claim.node_id not in (*voters, None)]
+    if voters and observers:
+        text = f"Not voters: {_ids(observers)}. If these nodes fail, the quorum goes on."
+        yield Finding(Severity.NOTE, "observers", text)
+
+
+def _little_room(claim: Claim, free_bytes: int) -> Finding:
+    room = f"{free_bytes / 1024**2:.0f} MiB"
+    if claim.problem is None:
+        text = f"The disk of {claim.name} has {room} left. A node whose disk is full ends. Make room."
+    else:
+        text = (
+            f"The disk of {claim.name} had {room} left when it last answered. A node whose disk is full ends: make "
+            "room, and start it."
+        )
+    return Finding(Severity.WARNING, "little-room", text, None if claim.problem is None else START)
+
+
 def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding]:
     up = [voter.id for voter in report.voters if voter.health.is_up]
     yield _survival("", "survival", report.voter_ids, up)
@@ -211,18 +276,21 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
         yield Finding(Severity.WARNING, "no-commit", text)
     if report.committed_voter_ids:
         change = f"A voter change is not committed: {_ids(report.voter_ids)} after {_ids(report.committed_voter_ids)}."
-        yield Finding(Severity.WARNING, "pending-change", f"{change} It needs a majority of {_ids(report.voter_ids)}.")
+        needed = f"It needs a majority of {_ids(report.voter_ids)}, and no other change can begin until then."
+        describe = QUORUM.format(_asking(situation)) + "describe --status"
+        yield Finding(Severity.WARNING, "pending-change", f"{change} {needed}", describe)
         yield _survival("If the change is undone: ", "survival-before", report.committed_voter_ids, up)
     if report.target_voter_ids:
         status = report.reassignment_status or "under way"
         text = f"The voters are being reassigned to {_ids(report.target_voter_ids)}: {status}."
-        yield Finding(Severity.NOTE, "reassignment", text)
+        cancel = QUORUM.format(_asking(situation)) + "reassign --cancel"
+        yield Finding(Severity.NOTE, "reassignment", text, cancel)
 
 
 def _survival(prefix: str, code: str, voter_ids: Collection[int], up: Iterable[int]) -> Finding:
-    present, majority = len(set(voter_ids) & set(up)), majority_of(len(voter_ids))
-    counts = f"{present} of {len(voter_ids)} voters are up, and {majority} are needed"
-    spare = present - majority
+    survival = survival_of(voter_ids, up)
+    spare = survival.spare
+    counts = f"{len(survival.up_ids)} of {len(voter_ids)} voters are up, and {survival.majority} are needed"
     if spare < 0:
         return Finding(Severity.CRITICAL, code, f"{prefix}Nothing can be committed: {counts}.", START)
     if spare == 0:
@@ -233,7 +301,7 @@ def _survival(prefix: str, code: str, voter_ids: Collection[int], up: Iterable[i
 
 
 def _without_leader(situation: Situation) -> Iterator[Finding]:
-    again = DESCRIBE.format(",".join(claim.endpoint for claim in situation.answers))
+    again = DESCRIBE.format(_asking(situation))
     voters = situation.voter_ids
     denying = [claim for claim in situation.answers if claim.denial is not None]
     if not voters and denying:
@@ -315,6 +383,11 @@ def _refusals(answering: Collection[Claim], majority: int, again: str) -> Iterat
 
 def _end_of(claim: Claim) -> tuple[int, int]:
     return (-1, -1) if claim.log_end is None else (claim.log_end.epoch, claim.log_end.offset)
+
+
+def _asking(situation: Situation) -> str:
+    """The nodes to name in a command."""
+    return ",".join(claim.endpoint for claim in situation.answers)
 
 
 def _ids(ids: Iterable[int | None]) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 import trio
 
+from kraft_trio.dashboard.app import ALLOWED, Pages, error
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Exchange
 from kraft_trio.node_tree import NodeTree
-from kraft_trio.status.events import EventFeed
 from kraft_trio.status.explained import Explained
-from kraft_trio.status.health import Check, DiskProbe, as_text, liveness, readiness
-from kraft_trio.status.own_view import own_view
+from kraft_trio.status.health import Check, as_text, liveness, readiness
+from kraft_trio.status.node_status import NodeStatus
+from kraft_trio.tracing.event_feed import EventFeed
 
 REQUESTS_PER_S: Final = 50
 """Of all clients.  Further requests wait for their turn, so that a flood of them leaves the event loop to the node."""
@@ -25,7 +25,6 @@ MAX_BODY_BYTES: Final = 1024
 HEARTBEAT_S: Final = 15.0
 """A stream without events sends an empty comment so often, which finds out clients that are gone."""
 
-HTML: Final = b"text/html; charset=utf-8"
 TEXT: Final = b"text/plain; charset=utf-8"
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -35,15 +34,14 @@ EVENTS: Final = b"text/event-stream"
 class StatusApplication:
     """Answers the requests of one node's HTTP listener.  All of them only read."""
 
-    def __init__(self, tree: NodeTree[Any], feed: EventFeed) -> None:
+    def __init__(self, tree: NodeTree[Any], status: NodeStatus, feed: EventFeed, pages: Pages) -> None:
         self._tree = tree
         self._feed = feed
-        self._probe = DiskProbe(tree.log.directory, tree.environment.disk.free_bytes)
+        self._status = status
+        self._pages = pages
         self._explained = Explained(tree)
-        self._html = files("kraft_trio.status").joinpath("page.html").read_bytes()
         self._next_turn_s = 0.0
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
-            "/": self._page,
             "/metrics": self._metrics,
             "/livez": self._livez,
             "/readyz": self._readyz,
@@ -54,9 +52,13 @@ class StatusApplication:
     async def __call__(self, exchange: Exchange) -> None:
         """Raises Disconnected."""
         try:
+            if exchange.path in ALLOWED:
+                await self._wait_for_turn()
+                await self._pages.answer(exchange)
+                return
             await exchange.body(MAX_BODY_BYTES)
         except BodyTooLarge:
-            await exchange.respond(413, error("a request has no body here"))
+            await exchange.respond(413, error("the body is too large"))
             return
         endpoint = self._endpoints.get(exchange.path)
         if endpoint is None:
@@ -72,9 +74,6 @@ class StatusApplication:
         self._next_turn_s = turn_s + 1 / REQUESTS_PER_S
         await trio.sleep_until(turn_s)
 
-    async def _page(self, exchange: Exchange) -> None:
-        await exchange.respond(200, self._html, HTML)
-
     async def _metrics(self, exchange: Exchange) -> None:
         open_metrics = b"application/openmetrics-text" in (exchange.header(b"accept") or b"")
         content = self._tree.metrics.exposition(open_metrics=open_metrics)
@@ -84,12 +83,11 @@ class StatusApplication:
         await _tell(exchange, liveness(self._tree))
 
     async def _readyz(self, exchange: Exchange) -> None:
-        await _tell(exchange, readiness(self._tree, await self._probe.checks()))
+        await _tell(exchange, readiness(self._tree, await self._status.probe.checks()))
 
     async def _quorum(self, exchange: Exchange) -> None:
-        await exchange.respond(
-            200, json.dumps({"node": own_view(self._tree), **await self._explained.fields()}).encode()
-        )
+        fields = {"node": await self._status.fields(), **await self._explained.fields()}
+        await exchange.respond(200, json.dumps(fields).encode())
 
     async def _events(self, exchange: Exchange) -> None:
         if exchange.method == "HEAD":
@@ -121,7 +119,3 @@ async def _tell(exchange: Exchange, checks: tuple[Check, ...]) -> None:
     verbose = "verbose" in parse_qs(exchange.query, keep_blank_values=True)
     status, content = as_text(exchange.path.strip("/"), checks, verbose=verbose)
     await exchange.respond(status, content, TEXT)
-
-
-def error(reason: str) -> bytes:
-    return json.dumps({"error": reason}).encode()

@@ -33,17 +33,18 @@ class Explained:
                 fetch_timeout_ms = self._tree.config.fetch_timeout_ms
                 situation = await ask_all(
                     self._tree.network,
-                    self._endpoints(),
+                    endpoints_known_to(self._tree),
                     timeout_ms=ANSWER_MS,
                     fetch_timeout_ms=fetch_timeout_ms,
                 )
                 self._asked_at_s, self._newest = trio.current_time(), explanation_fields(situation)
             return self._newest
 
-    def _endpoints(self) -> list[Endpoint]:
-        """Of this node, and of all voters and bootstrap servers that it knows."""
-        config, view = self._tree.config, self._tree.election.view.value
-        listener = config.controller_listener_name
-        told = [config.advertised_endpoint(listener), *(voter.endpoints.get(listener) for voter in view.voters)]
-        told += [*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters)]
-        return list(dict.fromkeys(endpoint for endpoint in told if endpoint is not None))
+
+def endpoints_known_to(tree: NodeTree[Any]) -> list[Endpoint]:
+    """The endpoints of this node, and of all voters and bootstrap servers that it knows."""
+    config, view = tree.config, tree.election.view.value
+    listener = config.controller_listener_name
+    told = [config.advertised_endpoint(listener), *(voter.endpoints.get(listener) for voter in view.voters)]
+    told += [*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters)]
+    return list(dict.fromkeys(endpoint for endpoint in told if endpoint is not None))

@@ -36,11 +36,14 @@ class DiskProbe:
         self._thread = trio.CapacityLimiter(1)
         self._looked_at_s = -inf
         self._newest: tuple[Check, ...] = ()
+        self.newest_free_bytes: int | None = None
+        """What the disk had left at the newest look; None if it did not answer."""
 
     async def checks(self) -> tuple[Check, ...]:
         if trio.current_time() - self._looked_at_s < FRESH_S:
             return self._newest
         found = _hanging()
+        self.newest_free_bytes = None
         with trio.move_on_after(PROBE_TIMEOUT_S):
             found = await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._thread)
         self._looked_at_s, self._newest = trio.current_time(), found
@@ -49,7 +52,7 @@ class DiskProbe:
     def _look(self) -> tuple[Check, ...]:
         try:
             may_write = os.access(self._directory, os.W_OK | os.X_OK)
-            free = self._free_bytes(self._directory)
+            self.newest_free_bytes = free = self._free_bytes(self._directory)
         except OSError as error:
             return Check("log-directory-writable", error.strerror), Check("disk-space", error.strerror)
         refused = None if may_write else f"{self._directory} cannot be written"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import trio
 
 from kraft_trio.config import NodeConfig
+from kraft_trio.dashboard.app import Pages, error
+from kraft_trio.dashboard.quorum_watch import QuorumWatch
 from kraft_trio.http.binding import bound
 from kraft_trio.http.exchange import Endpoint as HttpEndpoint
 from kraft_trio.http.limits import HttpLimits
@@ -15,8 +18,10 @@ from kraft_trio.logs import get_logger
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.http_users import AuthenticatedEndpoint, HttpUsers
-from kraft_trio.status.app import StatusApplication, error
-from kraft_trio.status.events import EventFeed
+from kraft_trio.status.app import StatusApplication
+from kraft_trio.status.explained import endpoints_known_to
+from kraft_trio.status.node_status import NodeStatus
+from kraft_trio.tracing.event_feed import EventFeed
 
 log = get_logger(__name__)
 
@@ -42,16 +47,25 @@ def limits_of(config: NodeConfig) -> HttpLimits:
 class StatusServer:
     """Owns the listener.  What fails here is logged, and never ends the node."""
 
-    def __init__(self, tree: NodeTree[Any]) -> None:
+    def __init__(self, tree: NodeTree[Any], feed: EventFeed) -> None:
         """Bind the address.  Raises ConfigError."""
         config, [named] = tree.config, tree.config.http_listener
         self._refusals = tree.refusals
         users = self._users(tree)
         listening = bound("kraft.http.listener", named.endpoint, named.name)
         self.endpoint = Endpoint(named.endpoint.host, listening.getsockname()[1])
-        self.feed = EventFeed(tree.environment.wall_clock_ms)
         self._listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-        application: HttpEndpoint = StatusApplication(tree, self.feed)
+        self._watch = QuorumWatch(
+            tree.network,
+            lambda: endpoints_known_to(tree),
+            fetch_timeout_ms=config.fetch_timeout_ms,
+            wall_clock_ms=tree.environment.wall_clock_ms,
+        )
+
+        def source() -> Mapping[str, Any]:
+            return {"kind": "node", "nodeId": tree.key.id, "clusterId": tree.cluster_id}
+
+        application: HttpEndpoint = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(self._watch, source))
         if users is not None:
             delay_s = config.failed_authentication_delay_ms / 1000
             application = AuthenticatedEndpoint(application, users, delay_s, self._failed_authentication, error)
@@ -92,7 +106,9 @@ class StatusServer:
         """Serve until cancelled."""
         log.info("listening", listener="http", endpoint=str(self.endpoint))
         try:
-            await self._server.run()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch.run)
+                await self._server.run()
         except Exception as failure:
             log.error("the HTTP listener failed", error=f"{type(failure).__name__}: {failure}", exc_info=failure)
 

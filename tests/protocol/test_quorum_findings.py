@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
 
 from kraft_trio.protocol.quorum_findings import (
+    LITTLE_BYTES,
     Claim,
     LeaderReport,
     Severity,
@@ -15,12 +17,14 @@ from kraft_trio.protocol.quorum_findings import (
     VoterReport,
     contradictions,
     findings,
+    survivals,
 )
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 
 UP = ReplicaHealth(Health.UP)
 OFFLINE = ReplicaHealth(Health.OFFLINE, "last fetched 9 s ago")
+OLD, NEW = UUID(int=1), UUID(int=2)
 LAGGING = ReplicaHealth(Health.LAGGING, "caught up 9 s ago")
 
 
@@ -38,8 +42,8 @@ def kafka(node_id: int, leader: int | None) -> Claim:
     return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
 
 
-def led(*health: ReplicaHealth, **more: Any) -> LeaderReport:
-    voters = tuple(VoterReport(node_id, one) for node_id, one in enumerate(health, start=1))
+def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -> LeaderReport:
+    voters = tuple(VoterReport(node_id, one, directory_id) for node_id, one in enumerate(health, start=1))
     return LeaderReport(leader_id=1, epoch=5, high_watermark=10, voters=voters, **more)
 
 
@@ -140,9 +144,43 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             )
         ],
     ),
+    "a voter with a blank disk": (
+        Situation((says(1), says(2, directory_id=NEW), says(3)), led(UP, OFFLINE, UP, directory_id=OLD)),
+        [
+            ("warning", "other-directory", "has a blank or another disk, so it does not vote"),
+            ("warning", "survival", "no more failure"),
+            ("warning", "voter-behind", "Voter 2 is offline"),
+        ],
+    ),
+    "a voter with its own disk, and one whose directory id is unknown": (
+        Situation(
+            (says(1, directory_id=OLD), says(2, directory_id=UUID(int=0)), says(3)), led(UP, UP, UP, directory_id=OLD)
+        ),
+        [("ok", "survival", "survives 1 more")],
+    ),
+    "a node that does not know of its removal": (
+        Situation((says(1), says(2), says(3), says(4, voter_ids=(1, 2, 3, 4))), led(UP, UP, UP)),
+        [
+            ("warning", "removed", "Node 4 was removed, and does not know it: the voters are 1, 2, 3"),
+            ("note", "observers", "Not voters: 4"),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "a disk that is nearly full": (
+        Situation((says(1, free_bytes=LITTLE_BYTES), says(2, free_bytes=10 * 1024**2), says(3)), led(UP, UP, UP)),
+        [("warning", "little-room", "The disk of node 2 has 10 MiB left"), ("ok", "survival", "")],
+    ),
+    "a node that ended when its disk was full": (
+        Situation((says(1), attrs.evolve(silent(2), free_bytes=0), says(3)), led(UP, OFFLINE, UP)),
+        [
+            ("warning", "little-room", "The disk of node 2 had 0 MiB left when it last answered"),
+            ("warning", "survival", "no more failure"),
+            ("warning", "voter-behind", ""),
+        ],
+    ),
     "an observer does not make a majority": (
         Situation((says(1, leader=None), says(9, leader=None), silent(2), silent(3))),
-        [("critical", "no-majority", "and 1 can be reached")],
+        [("critical", "no-majority", "and 1 can be reached"), ("note", "observers", "Not voters: 9.")],
     ),
     "a log that is behind": (
         Situation((says(1, leader=None, end=(9, 5)), says(2, leader=None), says(3, leader=None, end=(50, 4)))),
@@ -213,3 +251,23 @@ def test_a_silent_node_never_hides_a_finding() -> None:
         more = attrs.evolve(situation, claims=(*situation.claims, silent(77)))
         severe = [finding.code for finding in findings(situation) if finding.severity is Severity.CRITICAL]
         assert [finding.code for finding in findings(more) if finding.severity is Severity.CRITICAL] == severe
+
+
+def test_the_command_replaces_the_voter_with_the_blank_disk() -> None:
+    found = findings(Situation((says(1), says(2, directory_id=NEW)), led(UP, UP, UP, directory_id=OLD)))
+    [command] = [finding.command for finding in found if finding.code == "other-directory"]
+    assert command == "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 replace -i 2"
+
+
+def test_what_each_set_survives_while_a_change_is_not_committed() -> None:
+    pending = led(UP, UP, UP, OFFLINE, committed_voter_ids=(1, 2, 3))
+    assert [(one.voter_ids, one.spare) for one in survivals(Situation(ALL, pending))] == [
+        ((1, 2, 3, 4), 0),
+        ((1, 2, 3), 1),
+    ]
+
+
+def test_without_a_leader_whoever_answers_is_up() -> None:
+    [survival] = survivals(Situation((says(1, leader=None), says(9, leader=None), silent(2), silent(3))))
+    assert (survival.voter_ids, survival.up_ids, survival.spare) == ((1, 2, 3), (1,), -1)
+    assert survivals(Situation((silent(1),))) == ()

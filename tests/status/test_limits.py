@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_trio.dashboard.app import Pages
+from kraft_trio.dashboard.quorum_watch import QuorumWatch
 from kraft_trio.simulation import Cluster
 from kraft_trio.status import health
 from kraft_trio.status.app import REQUESTS_PER_S, StatusApplication
-from kraft_trio.status.events import EventFeed
 from kraft_trio.status.health import DiskProbe
+from kraft_trio.status.node_status import NodeStatus
+from kraft_trio.tracing.event_feed import EventFeed
 from tests.kv.gateways import FakeExchange
 from tests.support.on_cluster import on_cluster
 
@@ -20,7 +23,9 @@ from tests.support.on_cluster import on_cluster
 @on_cluster()
 async def test_a_flood_of_requests_waits_for_its_turn(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
-    application = StatusApplication(cluster.nodes[1].tree, EventFeed(lambda: 0))
+    tree, feed = cluster.nodes[1].tree, EventFeed(lambda: 0)
+    watch = QuorumWatch(tree.network, list, fetch_timeout_ms=1000, wall_clock_ms=lambda: 0)
+    application = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(watch, dict))
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         for _ in range(3 * REQUESTS_PER_S + 1):

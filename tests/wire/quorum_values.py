@@ -286,7 +286,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         reassignments=tuples(st.builds(OngoingReassignment, texts, int32, tuples(int32), tuples(int32), tuples(int32))),
     ),
     ("ReplicaSnapshots", "request"): st.builds(
-        ReplicaSnapshotsRequest, cluster_id=st.none() | texts, take=st.booleans()
+        ReplicaSnapshotsRequest, cluster_id=st.none() | texts, take=st.booleans(), with_status=st.booleans()
     ),
     ("ReplicaSnapshots", "response"): st.builds(
         ReplicaSnapshotsResponse,
@@ -300,6 +300,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         high_watermark=int64,
         snapshots=tuples(st.builds(ReplicaSnapshot, ends, int64, int64)),
         took_ms=int64,
+        status=st.none() | texts,
     ),
     ("DiscoverVoters", "request"): st.builds(
         DiscoverVotersRequest, cluster_id=texts, advertisements=tuples(advertisements)

@@ -1,5 +1,7 @@
 """ReplicaSnapshots: describes the log and the snapshots of one node, and can have it take a snapshot.
 
+On request, the answer also has the node's status, as JSON (docs/DASHBOARD.md#what-a-node-tells).
+
 This API is our own.  In Kafka, only the disk of a replica shows the replica's snapshots.  The key is far above Kafka's
 keys.  ApiVersions names it: Kafka's clients skip unknown keys, as they do with nodes that are newer than themselves.
 """
@@ -26,6 +28,8 @@ class ReplicaSnapshotsRequest:
     cluster_id: str | None = None
     """The node refuses a request that has another cluster id than its own."""
     take: bool = False
+    with_status: bool = False
+    """Whether the answer shall have the status, too."""
 
 
 @attrs.frozen
@@ -54,14 +58,16 @@ class ReplicaSnapshotsResponse:
     """Oldest first."""
     took_ms: int = -1
     """The duration of the requested snapshot, or -1 if no snapshot was written."""
+    status: str | None = None
+    """The status as JSON, if it was asked for and the node tells one."""
 
 
 def _fields_of_request(request: ReplicaSnapshotsRequest, version: int) -> Fields:
-    return {"cluster_id": request.cluster_id, "take": request.take}
+    return {"cluster_id": request.cluster_id, "take": request.take, "with_status": request.with_status}
 
 
 def _request_of_fields(fields: Fields, version: int) -> ReplicaSnapshotsRequest:
-    return ReplicaSnapshotsRequest(fields["cluster_id"], fields["take"])
+    return ReplicaSnapshotsRequest(fields["cluster_id"], fields["take"], fields["with_status"])
 
 
 def _fields_of_response(response: ReplicaSnapshotsResponse, version: int) -> Fields:
@@ -86,6 +92,7 @@ def _fields_of_response(response: ReplicaSnapshotsResponse, version: int) -> Fie
             for snapshot in response.snapshots
         ],
         "took": response.took_ms,
+        "status": response.status,
     }
 
 
@@ -108,6 +115,7 @@ def _response_of_fields(fields: Fields, version: int) -> ReplicaSnapshotsRespons
             for snapshot in fields["snapshots"]
         ),
         took_ms=fields["took"],
+        status=fields["status"],
     )
 
 
@@ -115,6 +123,7 @@ _SCHEMA: Final = """\
 request
     cluster_id: string?
     take: bool
+    with_status: bool tag 10000
 response
     error_code: error_code
     error_message: string?
@@ -132,6 +141,7 @@ response
         size: int64
         last_contained_log_timestamp: int64
     took: int64
+    status: string? tag 10001 = null
 """
 
 REPLICA_SNAPSHOTS: Final = Api(

@@ -6,7 +6,7 @@ import json
 
 import trio
 
-from kraft_trio.status.events import KEPT, MAX_TEXT, MAX_WAITING, EventFeed
+from kraft_trio.tracing.event_feed import KEPT, MAX_TEXT, MAX_WAITING, EventFeed
 
 
 def feed() -> EventFeed:

@@ -23,10 +23,14 @@ KINDS: Final = {
     "fetching a snapshot": "snapshot",
     "snapshot in place of the log": "snapshot",
     "trimmed": "snapshot",
+    "disk full": "disk",
+    "storage poisoned": "disk",
 }
 """The kind of event for each line of the log that is one."""
 KEPT: Final = 100
 """A new reader gets so many of the newest events first."""
+TOLD: Final = 60
+"""A node's status has so many of the newest events."""
 MAX_WAITING: Final = 256
 """Events that may wait for one reader.  A reader that lags further is cut off."""
 MAX_TEXT: Final = 500
@@ -48,12 +52,17 @@ class EventFeed:
     def __init__(self, wall_clock_ms: Callable[[], int]) -> None:
         self._wall_clock_ms = wall_clock_ms
         self._kept: deque[bytes] = deque(maxlen=KEPT)
+        self._newest: deque[dict[str, Any]] = deque(maxlen=TOLD)
         self._readers: set[Reader] = set()
         self._next_id = 0
 
     @property
     def readers(self) -> int:
         return len(self._readers)
+
+    def newest(self) -> list[dict[str, Any]]:
+        """The newest events, oldest first.  `id` counts those of this process."""
+        return list(self._newest)
 
     def heard(self, line: str, fields: Mapping[str, Any]) -> None:
         """Take one line of the node's log.  Never blocks or fails."""
@@ -63,8 +72,9 @@ class EventFeed:
         told = {
             name: value if isinstance(value, int | None) else str(value)[:MAX_TEXT] for name, value in fields.items()
         }
-        data = json.dumps({"atMs": self._wall_clock_ms(), "what": line, **told})
-        event = f"id: {self._next_id}\nevent: {kind}\ndata: {data}\n\n".encode()
+        fields_told = {"atMs": self._wall_clock_ms(), "what": line, **told}
+        event = f"id: {self._next_id}\nevent: {kind}\ndata: {json.dumps(fields_told)}\n\n".encode()
+        self._newest.append({"id": self._next_id, **fields_told})
         self._next_id += 1
         self._kept.append(event)
         for reader in self._readers:

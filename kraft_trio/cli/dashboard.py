@@ -1,0 +1,82 @@
+"""`kraft dashboard`: the page that shows a quorum, served on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Final
+
+import click
+import trio
+
+from kraft_trio.cli.output import echo_line
+from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network
+
+LOOPBACK: Final = "127.0.0.1"
+PORT: Final = 9390
+
+
+@click.command()
+@click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum.")
+@click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
+)
+@click.option(
+    "--port",
+    type=WholeNumber(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port on 127.0.0.1 for the browser; 0: any free port.",
+)
+@click.option(
+    "--fetch-timeout-ms",
+    type=WholeNumber(1, 2**31 - 1),
+    default=FETCH_TIMEOUT_MS,
+    show_default=True,
+    help="The quorum's controller.quorum.fetch.timeout.ms, after which a silent voter counts as offline.",
+)
+@click.pass_context
+def dashboard(
+    context: click.Context,
+    bootstrap_controller: str | None,
+    bootstrap_server: str | None,
+    command_config: str | None,
+    port: int,
+    fetch_timeout_ms: int,
+) -> None:
+    """Show a quorum in the browser.
+
+    Asks every node of the quorum, of kraft-trio and of Apache Kafka, and serves one page on 127.0.0.1 until Ctrl-C.  It
+    changes nothing.  The nodes are asked only while a page is open.
+    """
+    if (bootstrap_controller is None) == (bootstrap_server is None):
+        raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
+    if importlib.util.find_spec("httptools") is None:
+        raise ConfigError("kraft dashboard: httptools not installed (pip install 'kraft-trio[kv]')")
+    options = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, 0)
+    endpoints = options.endpoints(context)
+    network = client_network(command_config)
+    from kraft_trio.dashboard.quorum_watch import QuorumWatch
+    from kraft_trio.dashboard.server import Dashboard
+    from kraft_trio.http.binding import bound
+
+    async def serve() -> None:
+        watch = QuorumWatch(
+            network,
+            lambda: endpoints,
+            fetch_timeout_ms=fetch_timeout_ms,
+            wall_clock_ms=lambda: time.time_ns() // 1_000_000,
+        )
+        with bound("--port", Endpoint(LOOPBACK, port)) as listening:
+            served = Dashboard(watch, listening, endpoints)
+            echo_line(f"The quorum is shown at {served.url} until Ctrl-C.")
+            await served.run()
+
+    trio.run(serve)

@@ -1,0 +1,60 @@
+"""What one node tells of itself: its own view of the quorum, its vital signs, and its newest events, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kraft_trio.errors import CorruptSnapshotError
+from kraft_trio.node_tree import NodeTree
+from kraft_trio.status.health import DiskProbe
+from kraft_trio.status.own_view import own_view
+from kraft_trio.tracing.event_feed import EventFeed
+
+
+class NodeStatus:
+    """Answers over the node's own listeners, and so to whoever may describe the quorum there."""
+
+    def __init__(self, tree: NodeTree[Any], feed: EventFeed) -> None:
+        self._tree = tree
+        self._feed = feed
+        self.probe = DiskProbe(tree.log.directory, tree.environment.disk.free_bytes)
+
+    async def fields(self) -> dict[str, Any]:
+        """Waits for the disk, but not long."""
+        if self._tree.environment.has_virtual_time:  # where no thread can be waited for
+            free_bytes = self._tree.environment.disk.free_bytes(self._tree.log.directory)
+        else:
+            await self.probe.checks()
+            free_bytes = self.probe.newest_free_bytes
+        return {**own_view(self._tree), "vitals": self._vitals(free_bytes)}
+
+    async def text(self) -> str:
+        """The same with the newest events."""
+        return json.dumps({**await self.fields(), "events": self._feed.newest()})
+
+    def _vitals(self, free_bytes: int | None) -> dict[str, Any]:
+        """How the node's machine does.  None stands for what this node does not know.
+
+        Readers show whatever is here; a new one needs a row in `dashboard/page/voters.js`.
+        """
+        values = self._tree.metrics.values()
+        return {
+            "syncP99Ms": values.get("sync-latency-p99-ms"),
+            "freeBytes": free_bytes,
+            "snapshots": len(self._tree.log.snapshots.ids),
+            "snapshotAgeMs": self._snapshot_age_ms(),
+            "certificateExpiresMs": values.get("certificate-expiry-ms"),
+        }
+
+    def _snapshot_age_ms(self) -> int | None:
+        """Time since the last record that the newest snapshot covers; None without a snapshot."""
+        snapshots = self._tree.log.snapshots
+        newest = snapshots.newest
+        if newest is None or newest in snapshots.corrupt:
+            return None
+        try:
+            timestamp_ms = snapshots.file(newest).timestamp_ms
+        except (OSError, CorruptSnapshotError):
+            return None
+        return max(0, self._tree.environment.wall_clock_ms() - timestamp_ms) if timestamp_ms > 0 else None
