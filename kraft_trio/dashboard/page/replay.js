@@ -2,6 +2,7 @@
 
 const MAX_TRACE_BYTES = 128 * 1024 * 1024;
 const KEY_KINDS = new Set(["role", "voters", "start", "end", "fault", "step", "violation", "truncate", "replace"]);
+const NO_HEADER = "not a trace: its first record is no header";
 const STATE = ["epoch", "role", "leader", "log_end", "high_watermark", "voters"];
 
 // The records of one file, the header first.  Throws Error for a file that is no trace; a torn end is left out.
@@ -15,6 +16,7 @@ function recordsOf(buffer) {
       try { records.push(JSON.parse(line)); } catch { break; }
     }
   } else {
+    if ((bytesOf[0] & 0xf0) !== 0x80 && bytesOf[0] !== 0xde) throw new Error(NO_HEADER);
     const reader = new Msgpack(buffer);
     try {
       while (!reader.isAtEnd) records.push(reader.next());
@@ -23,10 +25,13 @@ function recordsOf(buffer) {
     }
   }
   const header = records[0];
-  if (!header || header.format !== "kraft-trio trace") throw new Error("not a trace: its first record is no header");
+  if (!header || header.format !== "kraft-trio trace") throw new Error(NO_HEADER);
   if (header.version !== 1) throw new Error(`version ${header.version} of traces; this page reads version 1`);
   return records;
 }
+
+// Whether a line was logged by a simulated process after its death, which storage calls then find out.
+const isOfDead = (details) => String(details?.reason).includes("the process that called");
 
 class Replay {
   // `files` are {name, buffer}.  The traces of several nodes are merged by time.
@@ -43,6 +48,10 @@ class Replay {
     this.about = this.isVirtual ? `simulated run, seed ${first.seed}` : `nodes ${list(headers.map((header) => header.node))}`;
     this.records = traces.flatMap((records) => records.slice(1)).filter((record) => isTold(record.time_us));
     this.records.sort((one, other) => one.time_us - other.time_us || one.sequence - other.sequence);
+    if (this.isVirtual) { // a simulation ends all processes after the run, which tells nothing of the run
+      const endsRun = ({ kind, details }) => kind === "end" || (kind === "log" && isOfDead(details));
+      while (this.records.length && endsRun(this.records[this.records.length - 1])) this.records.pop();
+    }
     if (!this.records.length) throw new Error("the trace has no events");
     this.history = new Map(); // node → its states, by time
     this.events = [];
@@ -84,7 +93,7 @@ class Replay {
     if (record.kind === "log") {
       return ["role", "vote requested", "vote answered", "voters in force", "voter change appended", "voter change answered",
         "reassignment", "snapshot taken", "disk full", "storage poisoned"].includes(record.cause) &&
-        !String(details.reason).includes("the process that called") ? event(record.cause, details) : null;
+        !isOfDead(details) ? event(record.cause, details) : null;
     }
     if (record.kind === "start") return event("started", {});
     if (record.kind === "end") return event("ended", { reason: record.cause });
@@ -167,7 +176,7 @@ class Replay {
       return {
         id, isLeader: report?.leaderId === id, health: its?.health ?? null, reason: its?.reason ?? null,
         logEndOffset: offset, lag: isTold(end) && isTold(offset) ? Math.max(0, end - offset) : null, lastContactMs: null,
-        isSilent: Boolean(states.get(id)?.problem ?? true), vitals: {}, ageMs: null,
+        isSilent: !states.has(id) || states.get(id).problem !== null, vitals: {}, ageMs: null,
       };
     });
     return {

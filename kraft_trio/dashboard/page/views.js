@@ -18,7 +18,8 @@ function showVerdict(board) {
   let headline = "Nobody tells who leads";
   if (isTold(board.leaderId)) headline = `Node ${board.leaderId} leads epoch ${board.epoch}`;
   else if (isTold(board.epoch)) headline = `No leader in epoch ${board.epoch}`;
-  if (isTold(board.leaderId) && worst === "critical") headline = `Node ${board.leaderId} is named as leader of epoch ${board.epoch}`;
+  const answersAsLeader = board.voters.some((voter) => voter.isLeader && voter.health !== null);
+  if (isTold(board.leaderId) && !answersAsLeader) headline = `Node ${board.leaderId} is named as leader of epoch ${board.epoch}`;
   setText(byId("headline"), headline);
   let text = "";
   if (survival) {
@@ -114,7 +115,7 @@ function showChange(board) {
 
 const cell = (value, className) => ({ text: told(value), className: isTold(value) ? className : "untold" });
 
-function claimRow(claim) {
+function claimRow(claim, isReplay) {
   const wrong = (name) => (claim.contradicts.includes(name) ? "wrong" : "");
   const marked = (value, name) => {
     const made = cell(value, wrong(name));
@@ -126,7 +127,8 @@ function claimRow(claim) {
     const old = (value) => ({ text: isTold(value) ? `${value} (before)` : NOT_TOLD, className: "old" });
     return { className: "silent", cells: [{ text: name }, { text: claim.problem, className: "bad" }, old(before.epoch),
       old(before.leaderId), old(before.voters ? list(before.voters) : null), { text: NOT_TOLD, className: "untold" },
-      { text: NOT_TOLD, className: "untold" }, { text: isTold(claim.ageMs) ? `${span(claim.ageMs)} ago` : "never", className: "bad" },
+      { text: NOT_TOLD, className: "untold" }, isReplay ? { text: "–" }
+        : { text: isTold(claim.ageMs) ? `${span(claim.ageMs)} ago` : "never", className: "bad" },
       { text: claim.endpoint || "–" }] };
   }
   const leader = claim.leaderId === null && claim.epoch !== null ? "none" : claim.leaderId;
@@ -162,9 +164,9 @@ function voterRow(voter, atMs, isReplay) {
 }
 
 function showTables(board) {
-  fillTable(byId("claims-table"), ["Node", "Role", "Epoch", "Leader", "Voters", "Log end", "High watermark", "Last answer",
-    "Endpoint"], board.claims.map(claimRow));
   const isReplay = board.source.kind === "replay";
+  fillTable(byId("claims-table"), ["Node", "Role", "Epoch", "Leader", "Voters", "Log end", "High watermark", "Last answer",
+    "Endpoint"], board.claims.map((claim) => claimRow(claim, isReplay)));
   fillTable(byId("voters-table"), ["Voter", "State", "Lag", "Last contact", "Fsync p99", "Disk left", "Snapshot age",
     "Certificate expires", "Log end"], board.voters.map((voter) => voterRow(voter, board.atMs, isReplay)));
   setText(byId("voters-note"), board.voters.length
