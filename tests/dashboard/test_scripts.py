@@ -206,12 +206,26 @@ EPOCHS: dict[str, tuple[list[dict[str, Any]], list[list[Any]]]] = {
         ],
         [[5, 3000, 10, 80, "no node tells why"], [6, 2, 80, None, None]],
     ),
+    "one that is dead, though its followers do not know yet": (
+        [*LED, seen(40, 1, "ended", reason="killed")],
+        [[5, 1, 10, 40, "its process ended: killed"]],
+    ),
+    "one that only this page does not reach": (
+        [*LED, GONE],
+        [[5, 1, 10, None, None]],
+    ),
     "an epoch without a leader": (
         [*LED, MISSED, role(70, 2, "Candidate", "Prospective", 6, "PRE_VOTE_WON", None)],
         [[5, 1, 10, 60, "node 2 had no answer from it for the fetch timeout"], [6, None, 70, None, None]],
     ),
 }  # fmt: skip
-NOW = {"an epoch without a leader": {"epoch": 6, "leaderId": None}, "a leader that leads": {"epoch": 5, "leaderId": 1}}
+IN_5 = {"epoch": 5, "leaderId": 1}
+NOW = {
+    "a leader that leads": IN_5,
+    "one that is dead, though its followers do not know yet": IN_5,
+    "one that only this page does not reach": IN_5,
+    "an epoch without a leader": {"epoch": 6, "leaderId": None},
+}
 TIMELINE = """
 console.log(JSON.stringify(given.map(([events, now]) =>
   epochsOf(events, now).map(({ epoch, leader, fromMs, toMs, why }) => [epoch, leader, fromMs, toMs, why]))));

@@ -51,14 +51,15 @@ async function explain(state, index) {
   return value;
 }
 
-function showReplay(placeholder) {
-  const { run, index, explained } = replay;
+// Show the moment that was explained.  The slider may be further by now.
+function showReplay(index, placeholder) {
+  const { run, explained } = replay;
   const atMs = run.atMs(index);
   const events = run.events.filter((event) => event.atMs <= atMs);
   show(run.boardAt(index, explained), events, run.isVirtual, placeholder ?? "…");
   const slider = byId("moment");
   const place = run.keys.indexOf(index);
-  slider.value = String(place);
+  if (replay.index === index) slider.value = String(place);
   const when = `${moment(atMs, run.isVirtual)} (${place + 1} of ${run.keys.length})`;
   setText(byId("moment-time"), when);
   slider.setAttribute("aria-valuetext", when);
@@ -77,10 +78,10 @@ async function moveTo(place) {
   state.asking = true;
   try {
     state.explained = await explain(state, index);
-    if (replay === state) showReplay();
+    if (replay === state) showReplay(index);
   } catch (error) {
     state.explained = null;
-    if (replay === state) showReplay(`Findings come from the server, which does not give them now: ${error.message}`);
+    if (replay === state) showReplay(index, `Findings come from the server, which does not give them now: ${error.message}`);
   } finally {
     state.asking = false;
     if (state.again) { state.again = false; moveTo(state.run.keys.indexOf(state.index)); }

@@ -19,6 +19,9 @@ const BY = {
 
 const idIn = (key) => String(key).split("-")[0]; // of a replica key, id-directory
 
+// Better signs come from the leader itself.  With the others, it may still lead where this page does not reach it.
+const SEEN_FROM_OUTSIDE = 3;
+
 // The text of one event; null for those that say nothing new.
 function describe(event) {
   const leader = isTold(event.leader_id) ? `leader ${event.leader_id}` : "no leader";
@@ -141,8 +144,9 @@ function isDuring(one, event, epochs) {
 
 function conclude(one, next, now) {
   const isLast = !next;
-  const lasts = isLast && one.leader !== null && now.leaderId === one.leader && now.epoch === one.epoch;
   const signs = one.signs.sort((a, b) => a.rank - b.rank || a.atMs - b.atMs);
+  const isNamed = one.leader !== null && now.leaderId === one.leader && now.epoch === one.epoch;
+  const lasts = isLast && isNamed && !(signs.length && signs[0].rank < SEEN_FROM_OUTSIDE);
   one.evidence = [];
   one.why = null;
   one.toMs = null;
