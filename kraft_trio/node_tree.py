@@ -87,7 +87,7 @@ class NodeTree(Generic[R]):
         self.is_closed = False
         """Whether the tree has ended."""
         self.tell_status: Callable[[], Awaitable[str]] | None = None
-        """What this node tells of itself to whoever asks with ReplicaSnapshots, as JSON."""
+        """Makes the status, as JSON, that ReplicaSnapshots asks for."""
         self._reserve = reserve
         self._fault: BaseException | None = None
         self._metrics: NodeMetrics | None = None

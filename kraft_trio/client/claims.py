@@ -46,7 +46,7 @@ class Told:
     brokers: tuple[tuple[int, Endpoint], ...] = ()
     """The nodes that it names, with their ids."""
     status: Mapping[str, Any] = attrs.field(factory=dict)
-    """What it tells of itself as JSON (docs/DASHBOARD.md#what-a-node-tells); empty if it tells nothing."""
+    """Its own status (docs/DASHBOARD.md#what-a-node-tells), or empty."""
 
 
 async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: int, fetch_timeout_ms: int) -> Situation:
@@ -57,7 +57,7 @@ async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: in
 
 
 def others_named(told: Mapping[Endpoint, Told]) -> list[Endpoint]:
-    """Where the nodes listen that the answers name and that have not been asked yet; MAX_NODES in all."""
+    """The endpoints that the answers name and that have not been asked yet, up to MAX_NODES in all."""
     asked = {one.claim.node_id for one in told.values()} - {None}
     named = named_by(told).items()
     others = [endpoint for node_id, endpoint in named if node_id not in asked and endpoint not in told]
@@ -107,7 +107,7 @@ def completed(claim: Claim, quorum: QuorumDescription) -> Claim:
 
 
 def newest_description(told: Mapping[Endpoint, Told]) -> QuorumDescription | None:
-    """That of the leader with the highest epoch; of several answers, the one that the leader gave last."""
+    """The newest description that the leader with the highest epoch has given."""
     descriptions = [one.description for one in told.values() if one.description is not None]
     return max(descriptions, key=lambda description: (description.leader_epoch, description.now_ms), default=None)
 
@@ -209,7 +209,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
 
 
 def status_of(text: str | None) -> dict[str, Any]:
-    """The status as a node tells it.  Whatever is no JSON object is none."""
+    """Read the status that a node tells.  Empty if it is too long, or not a JSON object."""
     if text is None or len(text) > MAX_STATUS:
         return {}
     try:

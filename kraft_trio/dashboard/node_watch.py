@@ -17,7 +17,7 @@ class NodeWatch:
 
     endpoint: Endpoint
     newest: Told | None = None
-    """The newest answer, or the reason why there is none; None until the first."""
+    """Its newest answer or failure to answer.  None until the first."""
     told: Told | None = None
     """The newest real answer, however old."""
     told_at_s: float | None = None
@@ -26,7 +26,7 @@ class NodeWatch:
     """When the node first failed to answer after that."""
 
     def heard(self, told: Told, now_s: float) -> None:
-        """Take an answer, or the reason why there is none."""
+        """Take an answer, or a failure to answer."""
         if told.claim.problem is None:
             self.newest = self.told = told
             self.told_at_s, self.silent_since_s = now_s, None

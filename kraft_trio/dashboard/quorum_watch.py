@@ -84,7 +84,7 @@ class QuorumWatch:
         return tuple(watch for watch in self._watches.values() if watch.newest is not None)
 
     def told(self) -> Mapping[Endpoint, Told]:
-        """The newest answer of each, or the reason why there is none."""
+        """The newest answer of each node, or its failure to answer."""
         return {watch.endpoint: watch.newest for watch in self._watches.values() if watch.newest is not None}
 
     def situation(self) -> Situation:

@@ -13,7 +13,7 @@ from kraft_trio.tracing.event_feed import EventFeed
 
 
 class NodeStatus:
-    """Answers over the node's own listeners, and so to whoever may describe the quorum there."""
+    """Makes the status that the node's listeners give to clients who may describe the cluster."""
 
     def __init__(self, tree: NodeTree[Any], feed: EventFeed) -> None:
         self._tree = tree
@@ -36,15 +36,16 @@ class NodeStatus:
     def _vitals(self, free_bytes: int | None) -> dict[str, Any]:
         """How the node's machine does.  None stands for what this node does not know.
 
-        Readers show whatever is here; a new one needs a row in `dashboard/page/voters.js`.
+        The page has a column for each, in `voterRow` of `dashboard/page/views.js`.
         """
         values = self._tree.metrics.values()
+        expires_s = values.get("certificate-expiry-timestamp-seconds")
         return {
             "syncP99Ms": values.get("sync-latency-p99-ms"),
             "freeBytes": free_bytes,
             "snapshots": len(self._tree.log.snapshots.ids),
             "snapshotAgeMs": self._snapshot_age_ms(),
-            "certificateExpiresMs": values.get("certificate-expiry-ms"),
+            "certificateExpiresMs": None if expires_s is None else round(float(expires_s) * 1000),
         }
 
     def _snapshot_age_ms(self) -> int | None:

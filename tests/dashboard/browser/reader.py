@@ -11,7 +11,7 @@ LIMIT_MS = WAIT_SECONDS * 1000
 
 
 class Reader:
-    """One page in a browser.  A step is a click or a key; looking and scrolling are none."""
+    """One page in a browser.  Clicks count as steps.  Looking and scrolling do not."""
 
     def __init__(self, context: Any, url: str) -> None:
         self._context = context
