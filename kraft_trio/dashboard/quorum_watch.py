@@ -74,9 +74,10 @@ class QuorumWatch:
         """How many look at present."""
         return self._lookers
 
-    async def wait_for_news(self) -> None:
-        """Wait until a node has answered, or has failed to."""
-        await self._news.wait()
+    @property
+    def news(self) -> trio.Event:
+        """Set once a node answers, or fails to.  Get it before looking, and nothing is missed."""
+        return self._news
 
     @property
     def watches(self) -> tuple[NodeWatch, ...]:

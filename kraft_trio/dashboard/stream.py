@@ -39,18 +39,19 @@ async def _send(exchange: Exchange, watch: QuorumWatch, source: Mapping[str, Any
     await exchange.stream(b"retry: 2000\n\n", EVENTS)
     if not watch.watches:
         with trio.move_on_after(FIRST_S):
-            await watch.wait_for_news()
+            await watch.news.wait()
             await trio.sleep(FIRST_S)
     sent = 0
     while True:
+        news = watch.news
         if watch.watches:
             await exchange.stream(event("board", board_of(watch, source)), EVENTS)
-        if news := watch.history.since(sent):
-            sent = news[-1]["number"] + 1
-            await exchange.stream(event("history", news), EVENTS)
+        if events := watch.history.since(sent):
+            sent = events[-1]["number"] + 1
+            await exchange.stream(event("history", events), EVENTS)
         began_s = trio.current_time()
         with trio.move_on_after(MAX_PAUSE_S):
-            await watch.wait_for_news()
+            await news.wait()
         await trio.sleep_until(began_s + MIN_PAUSE_S)
 
 

@@ -8,8 +8,12 @@ from typing import Any
 
 import trio
 
+from kraft_trio.client.claims import Told
 from kraft_trio.dashboard.board import board_of
-from kraft_trio.dashboard.quorum_watch import ANSWER_MS, ASK_EVERY_S, QuorumWatch
+from kraft_trio.dashboard.node_watch import NodeWatch
+from kraft_trio.dashboard.quorum_watch import ANSWER_MS, ASK_EVERY_S, FORGET_S, QuorumWatch
+from kraft_trio.protocol.quorum_findings import Claim
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from tests.support.on_cluster import on_cluster
 
@@ -110,6 +114,36 @@ async def test_nobody_is_asked_while_nobody_looks(cluster: Cluster) -> None:
         await trio.sleep(10)
         assert all((one.age_ms(trio.current_time()) or 0) > 5000 for one in watch.watches)
         nursery.cancel_scope.cancel()
+
+
+@on_cluster()
+async def test_a_silent_node_that_nobody_names_any_more_is_forgotten(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    named = [cluster.endpoint_of(1), Endpoint("gone", 9093)]
+    network = cluster.network.seen_from("10.9.9.9")
+    watch = QuorumWatch(network, lambda: named, fetch_timeout_ms=2000, wall_clock_ms=lambda: 1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run)
+        with watch.looking():
+            await cluster.wait_until(lambda: len(watch.watches) == 4)
+            await trio.sleep(2 * FORGET_S)
+            assert len(watch.watches) == 4
+            named.pop()
+            await trio.sleep(3 * ASK_EVERY_S)
+            assert [one.node_id for one in watch.watches if one.node_id] == [1, 2, 3]
+            assert len(watch.watches) == 3
+        nursery.cancel_scope.cancel()
+
+
+def test_a_silent_node_keeps_its_name_and_what_its_disk_had_left() -> None:
+    watch = NodeWatch(Endpoint("a", 1))
+    watch.heard(Told(Claim("a:1", node_id=7, epoch=3, free_bytes=5), status={"role": "leader"}), 10.0)
+    watch.heard(Told(Claim("a:1", "refused")), 12.0)
+    watch.heard(Told(Claim("a:1", "refused")), 14.0)
+    assert watch.newest is not None
+    claim = watch.newest.claim
+    assert (claim.problem, claim.node_id, claim.free_bytes, claim.epoch) == ("refused", 7, 5, None)
+    assert (watch.silent_since_s, watch.age_ms(15.0), watch.status["role"]) == (12.0, 5000, "leader")
 
 
 @on_cluster()

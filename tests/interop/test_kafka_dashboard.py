@@ -28,7 +28,7 @@ async def board_when(port: int, is_so: Callable[[dict[str, Any]], bool]) -> dict
             nursery.start_soon(watch.run)
             with watch.looking():
                 while True:
-                    await watch.wait_for_news()
+                    await watch.news.wait()
                     board = board_of(watch, {})
                     if is_so(board):
                         nursery.cancel_scope.cancel()

@@ -132,10 +132,13 @@ function claimRow(claim, isReplay) {
       { text: claim.endpoint || "–" }] };
   }
   const leader = claim.leaderId === null && claim.epoch !== null ? "none" : claim.leaderId;
-  const end = claim.logEnd === null ? null : `${claim.logEnd.offset} in epoch ${claim.logEnd.epoch}`;
-  return { cells: [{ text: name }, cell(claim.role ? claim.role.toLowerCase() : null), marked(claim.epoch, "epoch"),
+  const byLeader = (value) => (isTold(value) ? `${value} (says the leader)` : null);
+  const end = claim.logEnd === null ? byLeader(claim.reportedEnd) : `${claim.logEnd.offset} in epoch ${claim.logEnd.epoch}`;
+  const role = claim.deniedTo ? { text: `denies DESCRIBE to ${claim.deniedTo}`, className: "bad" }
+    : cell(claim.role ? claim.role.toLowerCase() : null);
+  return { cells: [{ text: name }, role, marked(claim.epoch, "epoch"),
     marked(leader, "leader"), marked(claim.voters === null ? null : list(claim.voters), "voters"), cell(end),
-    cell(claim.highWatermark), { text: isTold(claim.ageMs) ? (claim.ageMs < 3000 ? "now" : `${span(claim.ageMs)} ago`) : "–" },
+    cell(claim.highWatermark ?? byLeader(claim.reportedHighWatermark)), { text: isTold(claim.ageMs) ? (claim.ageMs < 3000 ? "now" : `${span(claim.ageMs)} ago`) : "–" },
     { text: claim.endpoint || "–" }] };
 }
 
