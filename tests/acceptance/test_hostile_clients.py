@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from kraft_trio.status.events import KINDS
 
 from harness.node import NodeProcess
 from harness.ports import free_ports
