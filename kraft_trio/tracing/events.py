@@ -9,7 +9,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import msgpack
@@ -104,7 +104,10 @@ def event_of(
 
 def _plain_details(details: Mapping[str, object]) -> dict[str, Detail]:
     # Most values are plain, and none of them costs a call.
-    return {name: cast(Detail, value) if type(value) in _PLAIN else plain(value) for name, value in details.items()}
+    return {
+        name: value if type(value) in _PLAIN else plain(value)  # type: ignore[misc]
+        for name, value in details.items()
+    }
 
 
 class Trace:
@@ -115,6 +118,8 @@ class Trace:
         self._state_of = state_of
         self._sequence = 0
         self._digest = hashlib.blake2b(digest_size=16)
+        self.fold: Final[Callable[[bytes], object]] = self._digest.update
+        """Lets the digest also cover these bytes, for things that happen and are not events."""
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._last: dict[int | None, deque[tuple[Any, ...]]] = {}
         """By node, the fields of its last events.  Few of them are ever read, so they are no events yet."""
@@ -149,10 +154,6 @@ class Trace:
             event = TraceEvent(*fields)
             for listener in self.listeners:
                 listener(event)
-
-    def fold(self, data: bytes) -> None:
-        """Let the digest also cover `data`, for things that happen and are not events."""
-        self._digest.update(data)
 
     def digest(self) -> str:
         """The digest in hexadecimal.  Two runs have equal digests if all events were equal, apart from messages."""

@@ -16,7 +16,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.facts.committed import NOTHING, CommittedLog, CommittedRecords, digest_after
 from kraft_trio.simulation.facts.device import Device
-from kraft_trio.simulation.facts.entry import CHAIN_START, IDENTITY_BYTES, Entry, entry_of, is_whole
+from kraft_trio.simulation.facts.entry import CHAIN_START, Entry, entry_of, is_whole
 from kraft_trio.storage.batch import Record, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.disk import Buffer, base_name, join
@@ -139,11 +139,8 @@ class Replica:
         """
         if not entry.path:
             return self._has_snapshot_durably(entry.next_offset)
-        content = self.device.content
-        if content.durable_slice(entry.path, entry.position, IDENTITY_BYTES) != entry.identity:
-            return False
-        size = content.durable_size(entry.path)
-        return size is not None and size >= entry.position + entry.size
+        content = self.device.content.durable_slice(entry.path, entry.position, entry.size)
+        return content is not None and len(content) == entry.size and content.startswith(entry.identity)
 
     def _has_snapshot_durably(self, end_offset: int) -> bool:
         content, directory = self.device.content, self.device.partition_path
