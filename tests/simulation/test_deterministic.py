@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 import trio
 import trio.testing
+from trio._core import _run
 
 from kraft_trio.simulation import deterministic
 from kraft_trio.simulation.deterministic import (
@@ -53,8 +54,6 @@ def test_an_hour_passes_at_once() -> None:
 
 
 def test_an_ordinary_run_afterwards_has_its_own_scheduler_again() -> None:
-    from trio._core import _run
-
     switch, source = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r
     with pytest.raises(ZeroDivisionError):
         run_deterministically(divides_by_zero, seed=0)
@@ -244,3 +243,112 @@ def test_time_stands_still_while_a_task_waits_for_the_others_to_block() -> None:
         return waited_until
 
     assert run_deterministically(main, seed=0) == 0
+
+
+def test_equal_deadlines_end_in_the_order_in_which_they_were_set() -> None:
+    async def main() -> list[int]:
+        ended: list[int] = []
+
+        async def wait(number: int) -> None:
+            def end(_raise_cancel: object) -> trio.lowlevel.Abort:
+                ended.append(number)
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            with trio.move_on_at(5):
+                await trio.lowlevel.wait_task_rescheduled(end)
+
+        async with trio.open_nursery() as nursery:
+            for number in order:
+                nursery.start_soon(wait, number)
+                await trio.testing.wait_all_tasks_blocked()
+        return ended
+
+    order = [3, 1, 4, 15, 9, 2, 6, 5, 35, 8]
+    assert run_deterministically(main, seed=0) == order
+
+
+def test_moved_deadlines_do_not_pile_up() -> None:
+    async def main() -> None:
+        timer = Timer()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(timer.wait_until, 10_000)
+            for number in range(5000):
+                await sleep(0.001)
+                timer.move_to(9000 - number)
+            assert len(_run.GLOBAL_RUN_CONTEXT.runner.deadlines._heap) < 2000
+            timer.move_to(6)
+        assert trio.current_time() == 6
+
+    run_deterministically(main, seed=0)
+
+
+async def some_rounds() -> None:
+    for _ in range(10):
+        await trio.lowlevel.checkpoint()
+
+
+def test_a_call_from_outside_is_made_although_tasks_are_ready_all_the_time() -> None:
+    """Threads and signal handlers make such calls."""
+
+    async def main() -> list[str]:
+        made: list[str] = []
+        token = trio.lowlevel.current_trio_token()
+        await some_rounds()
+        token.run_sync_soon(made.append, "once")
+        await some_rounds()
+        assert made == ["once"]
+        token.run_sync_soon(made.append, "idempotent", idempotent=True)
+        await some_rounds()
+        return list(made)  # The end of the run makes the calls that are left.
+
+    assert run_deterministically(main, seed=0) == ["once", "idempotent"]
+
+
+def test_a_thread_answers() -> None:
+    async def main() -> int:
+        return await trio.to_thread.run_sync(int, "7")
+
+    assert run_deterministically(main, seed=0) == 7
+
+
+def test_a_real_socket_is_heard_although_tasks_are_ready_all_the_time() -> None:
+    async def main() -> list[bytes]:
+        received: list[bytes] = []
+        near, far = trio.socket.socketpair()
+
+        async def receive() -> None:
+            received.append(await near.recv(10))
+
+        with near, far:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive)
+                await some_rounds()
+                await far.send(b"heard")
+                await some_rounds()
+                nursery.cancel_scope.cancel()
+        return received
+
+    assert run_deterministically(main, seed=0) == [b"heard"]
+
+
+class Rounds(trio.abc.Instrument):
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.ends.append(trio.current_time())
+
+
+def test_an_instrument_sees_the_rounds_while_it_is_added() -> None:
+    rounds = Rounds()
+
+    async def main() -> None:
+        await trio.sleep(1)
+        trio.lowlevel.add_instrument(rounds)
+        for _ in range(3):
+            await trio.sleep(1)
+        trio.lowlevel.remove_instrument(rounds)
+        await trio.sleep(1)
+
+    run_deterministically(main, seed=0)
+    assert rounds.ends == [2, 3, 4]

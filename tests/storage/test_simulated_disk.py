@@ -333,6 +333,22 @@ class TestLooking:
         disk.crash("all")
         assert {name: disk.peek(f"/d/{name}") for name in disk.peek_names("/d")} == {"a": b"synced"}
 
+    def test_names_are_listed_as_they_are_after_each_change(self) -> None:
+        disk, _ = disk_with_file()
+        disk.sync_directory("/d")
+        listed = [disk.peek_names("/d")]
+        disk.open("/d/c", create=True)
+        listed.append(disk.peek_names("/d"))
+        disk.rename("/d/c", "/d/b")
+        listed.append(disk.peek_names("/d"))
+        disk.remove("/d/a")
+        listed.append(disk.peek_names("/d"))
+        listed[-1].clear()  # The list is the caller's own.
+        listed.append(disk.peek_names("/d"))
+        disk.crash("all")
+        listed.append(disk.peek_names("/d"))
+        assert listed == [["a"], ["a", "c"], ["a", "b"], [], ["b"], ["a"]]
+
     def test_looking_is_no_call(self) -> None:
         disk, _ = disk_with_file()
         calls = disk.calls

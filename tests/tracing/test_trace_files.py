@@ -48,6 +48,19 @@ def test_what_is_written_is_read_again(tmp_path: Path, ndjson: bool) -> None:
     assert written[1].voters == (1, 2, 3)
 
 
+def test_the_last_events_are_those_that_listeners_heard() -> None:
+    trace = Trace(lambda: 1500, lambda _node: NodeState(3, "Follower", 1, 12, 10, 9, (1, 2, 3)))
+    heard: list[TraceEvent] = []
+    trace.record("fault", cause="isolate 1", hosts=["node-1"], silent=True)
+    trace.listeners.append(heard.append)
+    trace.record("role", node=2, cause="fetch timeout", was="Follower", ratio=0.5, none=None)
+    trace.record("log", node=3, cause="started")
+    trace.record("sync", node=2, data=b"\xff", voters=(1, 2))
+    assert trace.last_events([2], 2) == [heard[0], heard[2]]
+    assert [event.sequence for event in trace.last_events([2, 3], 10)] == [0, 1, 2, 3]
+    assert heard[2].details == {"data": "\\xff", "voters": [1, 2]}
+
+
 def test_lines_of_json_are_objects_with_the_fields_of_the_class(tmp_path: Path) -> None:
     write_three_events(tmp_path / "trace", ndjson=True)
     header, *events = [json.loads(line) for line in (tmp_path / "trace").read_text().splitlines()]
