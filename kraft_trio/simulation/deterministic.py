@@ -76,10 +76,11 @@ class Timer:
     deadlines it looks like such a scope.
     """
 
-    __slots__ = ("_registered_deadline", "waiter")
+    __slots__ = ("_registered_deadline", "_wait", "waiter")
 
     def __init__(self) -> None:
         self._registered_deadline = math.inf
+        self._wait: WaitTaskRescheduled | None = None
         self.waiter: trio.lowlevel.Task | None = None
         """The task that waits; None if no task does."""
 
@@ -92,8 +93,10 @@ class Timer:
             raise trio.BusyResourceError("another task is waiting already")
         task = self.waiter = _run.GLOBAL_RUN_CONTEXT.task
         self.move_to(time)
-        outcome = await _yield_to_scheduler(WaitTaskRescheduled(_never_abort if shielded else self._abort))
-        outcome.unwrap()
+        wait = _SHIELDED_WAIT if shielded else self._wait
+        if wait is None:
+            wait = self._wait = WaitTaskRescheduled(self._abort)
+        (await _yield_to_scheduler(wait)).unwrap()
         if not shielded and task._cancel_status.effectively_cancelled:
             # The task of a paused process may have been cancelled since.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -113,20 +116,21 @@ class Timer:
         """End the present wait."""
         task = self.waiter
         assert task is not None
-        self._end()
-        task._runner.reschedule(task, _WOKEN)
+        runner = task._runner
+        if self._registered_deadline != math.inf:
+            runner.deadlines.remove(self._registered_deadline, cast(Any, self))
+            self._registered_deadline = math.inf
+        self.waiter = None
+        runner.reschedule(task, _WOKEN)
 
     def _cancel(self, _reason: object) -> None:
         """Trio's own deadlines call this at the time."""
         self.wake()
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._end()
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    def _end(self) -> None:
         self.move_to(math.inf)
         self.waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 @types.coroutine
@@ -136,6 +140,9 @@ def _yield_to_scheduler(message: object) -> Generator[object, Any, Any]:
 
 def _never_abort(_raise_cancel: object) -> trio.lowlevel.Abort:
     return trio.lowlevel.Abort.FAILED
+
+
+_SHIELDED_WAIT: Final = WaitTaskRescheduled(_never_abort)
 
 
 def sleep(seconds: float, *, shielded: bool = False) -> Awaitable[None]:
