@@ -5,6 +5,9 @@ shuffle them with its own random source.  With that source seeded, a seed determ
 replaced by one that can hold back the tasks of a paused process, as SIGSTOP does: they become ready and their timers go
 on, but they do not run.
 
+A run takes thousands of rounds a virtual minute, so deadlines, I/O manager and instruments are replaced by equivalents
+that cost less in a round without real events.
+
 tests/simulation/test_deterministic.py pins the versions of Trio for which this works.
 """
 
