@@ -130,7 +130,7 @@ class Node(Generic[T, R]):
         if self.tree.driver is not None:
             await self.tree.driver.wait_until_applied(first)
         while self.log.high_watermark is None or self.log.high_watermark <= first:
-            await self.log.changed.park()
+            await self.log.high_watermark_moved.park()
 
     async def resign(self) -> None:
         """Give up the leadership, if this node leads.  Returns when it leads no more.

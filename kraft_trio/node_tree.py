@@ -257,7 +257,7 @@ class NodeTree(Generic[R]):
         while self.log.high_watermark is None or self.log.high_watermark < read_index.offset:
             if self.is_closed:
                 raise NodeClosedError("read_barrier: the node has stopped")
-            await self.log.changed.park()
+            await self.log.high_watermark_moved.park()
         return read_index
 
     @property

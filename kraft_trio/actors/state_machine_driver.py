@@ -48,7 +48,7 @@ async def committed_batches(
         while log.high_watermark is None or offset >= log.high_watermark:
             if has_ended():
                 raise NodeClosedError("committed: the node has stopped")
-            await log.changed.park()
+            await log.high_watermark_moved.park()
         began_at = offset
         for header, batch in log.iter_batches(offset, log.high_watermark):
             # A reader of a long log must not keep the event loop for itself.
@@ -62,7 +62,7 @@ async def committed_batches(
             offset = header.next_offset
         if offset == began_at:
             # A peer named a high watermark inside a batch: wait for the rest of the batch.
-            await log.changed.park()
+            await log.high_watermark_moved.park()
 
 
 async def _readable(
@@ -162,7 +162,7 @@ class StateMachineDriver:
             if self.applied_offset < self._log.log_start_offset:
                 await self._load_newest()
             elif (end_offset := self._committed_end()) is None or not await self._apply_up_to(end_offset):
-                await self._log.changed.park()
+                await self._log.high_watermark_moved.park()
 
     def _committed_end(self) -> int | None:
         return self._log.high_watermark

@@ -60,6 +60,7 @@ class Durability:
         """The first failure of a write or fsync."""
         self.is_closed = False
         self.changed = trio.lowlevel.ParkingLot()
+        self.high_watermark_moved = trio.lowlevel.ParkingLot()
 
     async def sync(self) -> int:
         """See `Log.sync`."""
@@ -116,8 +117,7 @@ class Durability:
             self.synced_end_offset = offset
             for watcher in self._watchers:
                 watcher.synced(offset)
-            if self.changed:
-                self.changed.unpark_all()
+            self.wake_for_append()
 
     # Truncation and replacement
 
@@ -216,6 +216,13 @@ class Durability:
         )
 
     def wake(self) -> None:
-        """Wake the tasks that wait for a change of the log."""
+        """Wake the tasks that wait for any change of the log."""
+        if self.changed:
+            self.changed.unpark_all()
+        if self.high_watermark_moved:
+            self.high_watermark_moved.unpark_all()
+
+    def wake_for_append(self) -> None:
+        """Wake the tasks for which a new end of the log matters."""
         if self.changed:
             self.changed.unpark_all()

@@ -178,6 +178,14 @@ class Log:
         """Wakes its waiters when the end, the synced end or the high watermark moves, and when the log is poisoned."""
         return self._durability.changed
 
+    @property
+    def high_watermark_moved(self) -> trio.lowlevel.ParkingLot:
+        """Wakes its waiters when the high watermark moves, and when the log is truncated, replaced, poisoned or closed.
+
+        Most of what waits for the log waits for this, and an append and its fsync need not wake it.
+        """
+        return self._durability.high_watermark_moved
+
     def watch(self, watcher: LogWatcher) -> None:
         """Tell `watcher` of each change from now on.  Earlier watchers are told first."""
         self._watchers.append(watcher)

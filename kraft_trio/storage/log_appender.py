@@ -101,7 +101,7 @@ class LogAppender:
             active = segments.active
             for watcher in self._watchers:
                 watcher.appended(buffer, plan.batches, active.file.path, active.size - plan.size)
-        durability.wake()
+        durability.wake_for_append()
         return Appended(base_offset, segments.end_offset)
 
     def _is_time_to_roll(self, plan: PlannedBatches) -> bool:
