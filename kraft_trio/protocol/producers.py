@@ -21,6 +21,8 @@ PRODUCER_ID_BITS = 63
 
 _SEQUENCES = MAX_SEQUENCE + 1
 _OLDER_BATCHES = REMEMBERED_BATCHES - 1
+_GAPS = 16
+"""One in so many places of the table may be that of a forgotten producer."""
 
 
 @attrs.frozen
@@ -85,13 +87,14 @@ class ProducerStates:
     The log owns it and calls `record` in the step in which it appends.
     """
 
-    __slots__ = ("_max_producers", "_producers")
+    __slots__ = ("_gaps", "_max_producers", "_producers")
 
     def __init__(self, max_producers: int = DEFAULT_MAX_PRODUCERS) -> None:
         if max_producers < 1:
             raise ValueError(f"max_producers: {max_producers}, expected 1 or more")
         self._max_producers = max_producers
         self._producers: dict[int, _Producer] = {}
+        self._gaps = 0
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -168,6 +171,11 @@ class ProducerStates:
         if producer is None:
             if len(producers) >= self._max_producers:
                 del producers[next(iter(producers))]
+                self._gaps += 1
+                if self._gaps * _GAPS > self._max_producers:
+                    # Finding the oldest one passes over the places of those that were forgotten before.
+                    producers = self._producers = dict(producers.items())
+                    self._gaps = 0
         elif producer_epoch == producer[0]:
             _, batches, _, wrapped = producer
         elif producer_epoch < producer[0]:

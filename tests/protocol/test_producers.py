@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -231,3 +233,17 @@ def test_every_batch_is_logged_once_and_state_follows_the_log(steps: list[tuple[
         end = sum(batch[2] for batch in log)
         states.record(producer_id, 0, base_sequence, end, end + number - 1)
         log.append((producer_id, base_sequence, number))
+
+
+def test_a_million_producer_ids_take_no_more_memory_than_the_limit() -> None:
+    limit = 1_000
+    states = ProducerStates(limit)
+    empty = sys.getallocatedblocks()
+    blocks = []
+    for producer_id in range(10**6):
+        states.record(producer_id, 0, 0, producer_id, producer_id)
+        if producer_id % 100_000 == limit:
+            blocks.append(sys.getallocatedblocks() - empty)
+    assert len(states) == limit
+    assert next(iter(states)).producer_id == 10**6 - limit
+    assert 0 < max(blocks) <= 1.5 * blocks[0]

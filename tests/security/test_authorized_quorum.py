@@ -12,22 +12,30 @@ import structlog.testing
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config.values import STANDARD_AUTHORIZER
-from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.security.client_network import client_network
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     BEGIN_QUORUM_EPOCH,
     DESCRIBE_QUORUM,
+    END_QUORUM_EPOCH,
+    FETCH,
+    FETCH_SNAPSHOT,
     METADATA,
     REMOVE_RAFT_VOTER,
+    UPDATE_RAFT_VOTER,
     VOTE,
     Api,
 )
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
+from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
+from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
@@ -51,9 +59,23 @@ def forged(described: QuorumDescription) -> list[tuple[Api[Any, Any], Any]]:
     return [
         (VOTE, VoteRequest(cluster_id, victim.id, TOPIC, 0, new, FORGED_EPOCH, victim.directory_id, FORGED_EPOCH, 99)),
         (BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest(cluster_id, 2, TOPIC, 0, victim.directory_id, 9, FORGED_EPOCH)),
+        (END_QUORUM_EPOCH, EndQuorumEpochRequest(cluster_id, TOPIC, 0, described.leader_id, described.leader_epoch)),
+        (FETCH, FetchRequest(cluster_id, victim.id, 0, partitions=(ahead(victim, described.leader_epoch),))),
+        (FETCH_SNAPSHOT, FetchSnapshotRequest(cluster_id, victim.id, 1000, TOPIC, 0, 1, OffsetAndEpoch(0, 0), 0)),
+        (
+            UPDATE_RAFT_VOTER,
+            UpdateRaftVoterRequest(
+                cluster_id, described.leader_epoch, victim.id, victim.directory_id, endpoints, VersionRange(0, 1)
+            ),
+        ),
         (ADD_RAFT_VOTER, AddRaftVoterRequest(cluster_id, 1000, new.id, new.directory_id, endpoints)),
         (REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(cluster_id, removed.id, removed.directory_id)),
     ]
+
+
+def ahead(voter: ReplicaKey, epoch: int) -> FetchPartition:
+    """The position of a voter that holds more than there is: it would move the high watermark."""
+    return FetchPartition(TOPIC, UUID(int=1), 0, 2**40, 1000, epoch, epoch, replica_directory_id=voter.directory_id)
 
 
 async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> None:
@@ -112,7 +134,7 @@ async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> Non
             await impostor.aclose()
             assert (await operator.describe_metadata_quorum()) is not None
             assert await nodes[0].append([b"y"])
-            assert all(node.view.epoch < FORGED_EPOCH for node in nodes)
+            assert {node.view.epoch for node in nodes} == {described.leader_epoch}
             metrics = [node.metrics.values() for node in nodes]
             assert [values["number-of-voters"] for values in metrics] == [3] * 3
             counted = sum(float(values["number-of-denied-requests"]) for values in metrics)
