@@ -41,6 +41,7 @@ from benchmarks import (
     startup,
     throughput,
     timeline,
+    tls,
 )
 from benchmarks.children import BenchmarkError
 from benchmarks.context import Context
@@ -58,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "reads": reads.measure,
     "anatomy": anatomy.measure,
     "timeline": timeline.measure,
+    "tls": tls.measure,
     "kv": kv.measure,
     "append": append.measure,
     "open-loop": open_loop.measure,

@@ -18,6 +18,7 @@ from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionRespo
 from kraft_trio.wire.apis.read_index import ReadIndexRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.network import Network
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
@@ -29,9 +30,13 @@ RESPONSE_LIMIT_BYTES = 1 << 20
 _LATEST_OFFSET_REQUEST = ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition=0, timestamp=LATEST),))
 
 
-async def connect(endpoint: Endpoint) -> Connection:
-    """Raises OSError or KraftError when the node cannot be talked to."""
-    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+async def connect(endpoint: Endpoint, network: Network | None = None) -> Connection:
+    """Connect over that network, or over TCP.  Raises OSError or KraftError when the node cannot be talked to."""
+    stream: trio.abc.Stream
+    if network is None:
+        stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+    else:
+        stream = await network.connect(endpoint)
     return await Connection.negotiated(stream, CLIENT_ID, RESPONSE_LIMIT_BYTES)
 
 

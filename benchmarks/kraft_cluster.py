@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,16 +48,18 @@ class KraftCluster:
         environment: Mapping[str, str] = NO_OVERRIDES,
         by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
         python: str | None = None,
+        client_tls: ssl.SSLContext | None = None,
     ) -> AsyncIterator[KraftCluster]:
         """Start a new quorum with its data below `directory`, wait for a leader, and stop the quorum on exit.
 
         `static_voters` means kraft.version 0 and `controller.quorum.voters`.  `environment` is added to that of the
-        nodes' processes.
+        nodes' processes.  `client_tls` is for asking nodes whose overrides give them TLS.
         """
         await trio.Path(directory).mkdir(parents=True, exist_ok=True)
         quorum = await trio.to_thread.run_sync(
             lambda: Quorum(directory, voters, timeouts=NO_OVERRIDES, static_voters=static_voters)
         )
+        quorum.client_tls = client_tls
         cluster = cls(quorum, overrides, environment, by_node, python)
         try:
             for node in quorum.nodes:

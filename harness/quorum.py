@@ -6,6 +6,7 @@ import io
 import random
 import secrets
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -76,6 +77,8 @@ class Quorum:
         ports = free_ports(voters + observers)
         self.settings = {**timeouts, **(settings or {})}
         self._static_voters = static_voters
+        self.client_tls: ssl.SSLContext | None = None
+        """How to ask nodes whose listeners have TLS."""
         self.nodes = {
             node_id: NodeProcess(node_id, directory / f"node-{node_id}", port) for node_id, port in enumerate(ports, 1)
         }
@@ -151,7 +154,7 @@ class Quorum:
     def describe(self, node: NodeProcess) -> DescribeQuorumResponse | None:
         """Return the node's answer to DescribeQuorum, or None if it does not answer."""
         try:
-            with RawConnection(node.endpoint, seconds=2) as connection:
+            with RawConnection(node.endpoint, seconds=2, tls=self.client_tls) as connection:
                 return connection.request(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
         except OSError:
             return None

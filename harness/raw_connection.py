@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Self, TypeVar
@@ -21,8 +22,10 @@ ANSWER_SECONDS = 30.0
 class RawConnection:
     """One socket, closed on leaving the block.  Every method raises OSError if the peer is silent for too long."""
 
-    def __init__(self, endpoint: Endpoint, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, endpoint: Endpoint, seconds: float = ANSWER_SECONDS, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=endpoint.host)
         self._correlation_id = 0
 
     def __enter__(self) -> Self:

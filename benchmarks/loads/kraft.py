@@ -15,15 +15,23 @@ import trio
 from benchmarks.kraft_client import ask_cluster_id, ask_latest_offset, ask_read_index, commit, connect, produce_request
 from benchmarks.measurement import LoadResult, Stopwatch
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network
 from kraft_trio.wire.connection import Connection
+from kraft_trio.wire.network import Network
 
 
 async def load(
-    endpoint: Endpoint, operation: str, in_flight: int, value_bytes: int, warm_up_seconds: float, seconds: float
+    endpoint: Endpoint,
+    operation: str,
+    in_flight: int,
+    value_bytes: int,
+    warm_up_seconds: float,
+    seconds: float,
+    network: Network | None = None,
 ) -> LoadResult:
     """Keep `in_flight` requests outstanding for that time.  Raises NetworkError, or BenchmarkError if refused."""
     request = produce_request(b"x" * value_bytes)
-    connections = [await connect(endpoint) for _ in range(in_flight)]
+    connections = [await connect(endpoint, network) for _ in range(in_flight)]
     cluster_id = await ask_cluster_id(connections[0])
     watch = Stopwatch("wire.connection", warm_up_seconds, seconds)
 
@@ -54,11 +62,21 @@ async def load(
 @click.option("--value-bytes", type=click.IntRange(0), default=1024, show_default=True)
 @click.option("--warm-up-seconds", type=float, default=1.0, show_default=True)
 @click.option("--seconds", type=float, default=5.0, show_default=True)
+@click.option("--command-config", help="A client's .properties file, which says how to connect; by default TCP.")
 def main(
-    host: str, port: int, operation: str, in_flight: int, value_bytes: int, warm_up_seconds: float, seconds: float
+    host: str,
+    port: int,
+    operation: str,
+    in_flight: int,
+    value_bytes: int,
+    warm_up_seconds: float,
+    seconds: float,
+    command_config: str | None,
 ) -> None:
     endpoint = Endpoint(host, port)
-    click.echo(trio.run(load, endpoint, operation, in_flight, value_bytes, warm_up_seconds, seconds).to_json())
+    network = None if command_config is None else client_network(command_config)
+    result = trio.run(load, endpoint, operation, in_flight, value_bytes, warm_up_seconds, seconds, network)
+    click.echo(result.to_json())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from benchmarks import append, builds, open_loop
+from benchmarks import append, builds, open_loop, tls
 from benchmarks.append import FOLLOWER, LEADER, WIRE
 from benchmarks.loads import embedded
 from benchmarks.measurement import LoadResult, Stopwatch
@@ -103,3 +103,18 @@ def test_builds_are_compared_with_the_first() -> None:
     }
     section = builds.section_of(runs, "How.")
     assert [row[-2:] for row in section.rows] == [("1.00 ×", "1.00 ×"), ("0.50 ×", "0.90 ×")] * 2
+
+
+@pytest.mark.parametrize(("tls_ms", "met"), [(2.4, True), (2.6, False)])
+def test_the_aim_of_tls_is_for_one_in_flight(tls_ms: float, met: bool) -> None:
+    def run(p50_ms: float, cpu_us: float) -> tls.Run:
+        return tls.Run(LoadResult("c", 10, 1.0, p50_ms, p50_ms, p50_ms, p50_ms, p50_ms, 50.0, 10), cpu_us)
+
+    runs = {
+        in_flight: {tls.PLAINTEXT: [run(2.0, 100.0)], tls.MUTUAL_TLS: [run(ms, 150.0)]}
+        for in_flight, ms in ((1, tls_ms), (64, 9.0))
+    }
+    section = tls.section_of(runs, "method")
+    [aim] = section.aims
+    assert aim.met is met
+    assert section.rows[2] == ("ratio, 1", f"{tls_ms / 2:.2f}", f"{tls_ms / 2:.2f}", "1.00", "1.00", "1.50")
