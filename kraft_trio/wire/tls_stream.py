@@ -77,6 +77,15 @@ class TlsStream(ImmediateStream):
             raise trio.BrokenResourceError("the TLS handshake is not done")
         if self._unsent and not self._send_unsent():
             return 0
+        if len(parts) == 1 and not self._is_owed and 0 < (size := len(parts[0])) <= _RECORD_BYTES:
+            self._write(parts[0])
+            encrypted = self._encrypted.read()
+            sent = self._inner.send_now(encrypted)
+            if sent == len(encrypted):
+                return size
+            self._unsent = memoryview(encrypted)[sent:]
+            self._is_owed = not self._send_unsent()
+            return size - self._is_owed
         skipped, self._is_owed = int(self._is_owed), False
         sent = skipped
         for part in parts:
@@ -112,9 +121,10 @@ class TlsStream(ImmediateStream):
         """Receive up to `max_bytes`.  Returns b"" after the peer has closed its side, with or without saying so."""
         await self._started_or_checkpoint()
         while True:
-            received = self._read(max_bytes or _RECEIVE_BYTES)
-            if received is not None:
-                return received
+            if self._may_have_more:
+                received = self._read(max_bytes or _RECEIVE_BYTES)
+                if received is not None:
+                    return received
             if not await self._receive():
                 return b""
 
@@ -160,7 +170,7 @@ class TlsStream(ImmediateStream):
 
     # Encrypted bytes
 
-    def _write(self, piece: memoryview) -> None:
+    def _write(self, piece: bytes | memoryview) -> None:
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
@@ -169,8 +179,18 @@ class TlsStream(ImmediateStream):
     def _read(self, max_bytes: int) -> bytes | None:
         """What can be read without receiving: at most `max_bytes`, b"" at the end, None if nothing is there."""
         pieces, left = [], max_bytes
-        self._may_have_more = True
         try:
+            first = self._tls.read(min(left, _RECORD_BYTES))
+            # OpenSSL would tell by an error, which costs more than a small record.
+            self._may_have_more = bool(self._tls.pending() or self._received.pending or not first)
+            if not self._may_have_more:
+                if self._encrypted.pending:
+                    self._tell_peer()
+                return first
+            if not first:
+                return first
+            pieces.append(first)
+            left -= len(first)
             while left and (piece := self._tls.read(left)):
                 pieces.append(piece)
                 left -= len(piece)
@@ -201,6 +221,7 @@ class TlsStream(ImmediateStream):
         received = await self._inner.receive_some(_RECEIVE_BYTES)
         if received:
             self._received.write(received)
+            self._may_have_more = True
         else:
             self._received.write_eof()
         return bool(received)
