@@ -21,6 +21,8 @@ ATTACKS = (
     "changes",
     "snapshots",
     "unreadable",
+    "slow-loris",
+    "handshakes",
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 

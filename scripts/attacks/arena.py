@@ -6,7 +6,7 @@ import contextlib
 import random
 import struct
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
@@ -18,11 +18,12 @@ from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.codec import encode_request
 from kraft_trio.wire.descriptor import Api
+from scripts.attacks import secured
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer
 
-Listener = Literal["CLIENT", "CONTROLLER"]
-LISTENERS: tuple[Listener, ...] = ("CLIENT", "CONTROLLER")
+LISTENERS = ("CLIENT", "CONTROLLER")
+"""What every node has.  `secured` has more."""
 ANSWER_S = 10.0
 HANG_S = 60.0
 """After so long without the commits that are waited for the quorum stands still."""
@@ -102,17 +103,25 @@ class Arena:
         """How much of something to send."""
         return short if self.is_short else full
 
-    def endpoint(self, listener: Listener = "CLIENT", node: NodeProcess | None = None) -> Endpoint:
+    def endpoint(self, listener: str = "CLIENT", node: NodeProcess | None = None) -> Endpoint:
         node = node or self.leader
-        return node.endpoint if listener == "CONTROLLER" else self.quorum.client_endpoints[node.id]
+        return node.endpoint if listener == "CONTROLLER" else self.quorum.endpoints[node.id][listener]
 
-    def connect(
-        self, listener: Listener = "CLIENT", node: NodeProcess | None = None, seconds: float = ANSWER_S
-    ) -> Hostile:
+    def is_served(self, door: str) -> bool:
+        """Whether the leader serves a well-behaved client at that listener, within the time of a hang."""
+
+        def is_answered() -> bool:
+            with refusable():
+                return secured.is_answered(door, self.endpoint(door))
+            return False
+
+        return wait_until(f"a client is served at {door}", is_answered, HANG_S)
+
+    def connect(self, listener: str = "CLIENT", node: NodeProcess | None = None, seconds: float = ANSWER_S) -> Hostile:
         return Hostile(self.endpoint(listener, node), self.sent, seconds)
 
     def introduced(
-        self, listener: Listener = "CLIENT", node: NodeProcess | None = None, seconds: float = ANSWER_S
+        self, listener: str = "CLIENT", node: NodeProcess | None = None, seconds: float = ANSWER_S
     ) -> Hostile:
         """A connection that has sent a valid request, and so may send large ones.  Raises OSError."""
         connection = self.connect(listener, node, seconds)
@@ -123,7 +132,7 @@ class Arena:
     def send(
         self,
         frame: bytes,
-        listener: Listener = "CLIENT",
+        listener: str = "CLIENT",
         node: NodeProcess | None = None,
         seconds: float = ANSWER_S,
     ) -> bool:
@@ -134,7 +143,7 @@ class Arena:
             answers = connection.wait_for_answers()
         return answers == 1
 
-    def ask(self, api: Api[Any, Any], request: Any, version: int | None = None, listener: Listener = "CLIENT") -> bool:
+    def ask(self, api: Api[Any, Any], request: Any, version: int | None = None, listener: str = "CLIENT") -> bool:
         """Send a request to the leader; whether anything was answered."""
         return self.send(frame_of(api, request, version), listener)
 

@@ -52,7 +52,7 @@ class Writer:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                with RawConnection(self._quorum.client_endpoints[self._node_id], ANSWER_S) as connection:
+                with RawConnection(self._quorum.endpoints[self._node_id]["CLIENT"], ANSWER_S) as connection:
                     self._write_through(connection)
             except (OSError, ProtocolError) as error:
                 self.complaint = f"node {self._node_id}: {error!r}"
@@ -94,7 +94,7 @@ def lost_records(quorum: AttackedQuorum, leader_id: int, records: list[tuple[int
         return 0
     wanted = dict(records)
     position, end = min(wanted), max(wanted)
-    with _connected(quorum.client_endpoints[leader_id]) as connection:
+    with _connected(quorum.endpoints[leader_id]["CLIENT"]) as connection:
         while position <= end:
             answer = _fetch(connection, position)
             if answer.error is ErrorCode.offset_out_of_range:
