@@ -33,7 +33,7 @@ METHOD: Final = (
 
 @attrs.frozen
 class Run:
-    """One round of one build."""
+    """One round of one build, or of another kind of cluster."""
 
     result: LoadResult
     cpu_us: float
@@ -59,7 +59,7 @@ async def measure(context: Context) -> Section:
         for number in range(rounds):
             for in_flight, by_build in runs.items():
                 for build in by_build if number % 2 == 0 else reversed(by_build):
-                    by_build[build].append(await _load(clusters[build], in_flight, seconds))
+                    by_build[build].append(await load_round(clusters[build], in_flight, seconds))
             context.say(f"builds of Python, round {number + 1} of {rounds}")
     return section_of(runs, METHOD.format(rounds=rounds, seconds=seconds))
 
@@ -80,10 +80,11 @@ async def environment(python: Path) -> str:
     return own
 
 
-async def _load(cluster: KraftCluster, in_flight: int, seconds: float) -> Run:
+async def load_round(cluster: KraftCluster, in_flight: int, seconds: float, *more: str) -> Run:
+    """Load the leader; `more` are options of the load program."""
     endpoint, pids = cluster.endpoint(await cluster.leader()), cluster.pids.values()
     before = cpu_seconds(pids)
-    options = (endpoint.host, str(endpoint.port), "--in-flight", str(in_flight))
+    options = (endpoint.host, str(endpoint.port), "--in-flight", str(in_flight), *more)
     result = await run_load("kraft", *options, seconds=seconds)
     return Run(result, (cpu_seconds(pids) - before) / result.all_operations * 1e6)
 

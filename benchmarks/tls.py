@@ -10,10 +10,10 @@ from typing import Final
 
 import attrs
 
-from benchmarks.context import Context, run_load
+from benchmarks.builds import Run, load_round
+from benchmarks.context import Context
 from benchmarks.kraft_cluster import KraftCluster
-from benchmarks.measurement import LoadResult, median_result
-from benchmarks.processes import cpu_seconds
+from benchmarks.measurement import median_result
 from benchmarks.report import Aim, Section
 from tests.support.certificates import authority, client_of, issue, tls_keys, write_client_file
 
@@ -27,15 +27,6 @@ METHOD: Final = (
     "TLS 1.3 with certificates on both sides. Both quorums run all the time and are loaded in turn; medians over "
     "{rounds} rounds of {seconds} s each."
 )
-
-
-@attrs.frozen
-class Run:
-    """One round of one quorum."""
-
-    result: LoadResult
-    cpu_us: float
-    """Processor time of the three servers for one commit."""
 
 
 Runs = dict[int, dict[str, list[Run]]]
@@ -62,7 +53,7 @@ async def measure(context: Context) -> Section:
         for in_flight, by_kind in runs.items():
             for number in range(rounds):
                 for kind in by_kind if number % 2 == 0 else reversed(by_kind):
-                    run = await _load(clusters[kind], files[kind], in_flight, seconds)
+                    run = await load_round(clusters[kind], in_flight, seconds, "--command-config", files[kind])
                     by_kind[kind].append(run)
                     numbers = f"{kind} p50 {run.result.p50_ms:.2f} ms, servers' CPU {run.cpu_us:.0f} µs/op"
                     context.say(f"{in_flight} in flight, round {number + 1} of {rounds}: {numbers}")
@@ -86,14 +77,6 @@ def _client_files(directory: Path) -> dict[str, str]:
         PLAINTEXT: write_client_file(directory / "plaintext.properties", {"security.protocol": "PLAINTEXT"}),
         MUTUAL_TLS: write_client_file(directory / "mtls.properties", keys),
     }
-
-
-async def _load(cluster: KraftCluster, client_file: str, in_flight: int, seconds: float) -> Run:
-    endpoint, pids = cluster.endpoint(await cluster.leader()), cluster.pids.values()
-    before = cpu_seconds(pids)
-    options = (endpoint.host, str(endpoint.port), "--in-flight", str(in_flight), "--command-config", client_file)
-    result = await run_load("kraft", *options, seconds=seconds)
-    return Run(result, (cpu_seconds(pids) - before) / result.all_operations * 1e6)
 
 
 def section_of(runs: Runs, method: str) -> Section:

@@ -47,7 +47,7 @@ class BootCounter:
 
 
 def _boot(line: bytes) -> int | None:
-    """The number in the first line; None if there is none."""
+    """The number in the line, or None if it has none."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

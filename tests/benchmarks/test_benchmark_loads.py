@@ -107,8 +107,8 @@ def test_builds_are_compared_with_the_first() -> None:
 
 @pytest.mark.parametrize(("tls_ms", "met"), [(2.4, True), (2.6, False)])
 def test_the_aim_of_tls_is_for_one_in_flight(tls_ms: float, met: bool) -> None:
-    def run(p50_ms: float, cpu_us: float) -> tls.Run:
-        return tls.Run(LoadResult("c", 10, 1.0, p50_ms, p50_ms, p50_ms, p50_ms, p50_ms, 50.0, 10), cpu_us)
+    def run(p50_ms: float, cpu_us: float) -> builds.Run:
+        return builds.Run(LoadResult("c", 10, 1.0, p50_ms, p50_ms, p50_ms, p50_ms, p50_ms, 50.0, 10), cpu_us)
 
     runs = {
         in_flight: {tls.PLAINTEXT: [run(2.0, 100.0)], tls.MUTUAL_TLS: [run(ms, 150.0)]}

@@ -23,7 +23,7 @@ from kraft_trio.wire.network import ImmediateStream, Listener
 PASSWORD = "s3cret"
 SERVED = tuple(
     ApiRange(api.key, api.min_version, api.max_version) for api in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
-)  # noqa: E501
+)
 
 
 class Middle(ImmediateStream):
