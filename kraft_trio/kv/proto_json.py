@@ -9,7 +9,8 @@ from __future__ import annotations
 import binascii
 import functools
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
 
 M = TypeVar("M")
 
-_WHITESPACE: Final = " \t\r\n"
+WHITESPACE: Final = " \t\r\n"
 _decoder = json.JSONDecoder()
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -34,33 +35,50 @@ def parse(cls: type[M], text: str) -> M:
     Raises KvError.
     """
     try:
-        value, _ = _decoder.raw_decode(text.lstrip(_WHITESPACE) or "{}")
+        value, _ = _decoder.raw_decode(text.lstrip(WHITESPACE) or "{}")
     except (ValueError, RecursionError) as error:
         raise bad_json(f"no JSON: {error}") from None
     return structure(cls, value)
 
 
-def parse_all(cls: type[M], text: str) -> Iterator[M]:
-    """Read messages that follow one another.  Raises KvError when it comes to what is no message."""
-    while True:
-        text = text.lstrip(_WHITESPACE)
-        if not text:
-            return
-        try:
-            value, end = _decoder.raw_decode(text)
-        except (ValueError, RecursionError) as error:
-            raise bad_json(f"no JSON: {error}") from None
-        yield structure(cls, value)
-        text = text[end:]
-
-
-def parse_first(cls: type[M], text: str) -> tuple[M, str] | None:
-    """Read the first message, and return it with the rest; None if it is not complete yet.  Raises KvError."""
+def parse_first(cls: type[M], text: str) -> tuple[M, str]:
+    """Read the first message of a text, and return it with what follows it.  Raises KvError."""
+    text = text.lstrip(WHITESPACE)
     try:
-        value, end = _decoder.raw_decode(text.lstrip(_WHITESPACE))
-    except (ValueError, RecursionError):
-        return None
-    return structure(cls, value), text.lstrip(_WHITESPACE)[end:]
+        value, end = _decoder.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise bad_json(f"no JSON: {error}") from None
+    return structure(cls, value), text[end:].lstrip(WHITESPACE)
+
+
+class ObjectEnds:
+    """Counts the objects of JSON that end in a text which arrives in parts.  Looks at each character once."""
+
+    _MARKS: Final = re.compile(r'\\(?:.|\Z)|[{}"]', re.DOTALL)
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._is_in_text = False
+        self._cut = ""
+        """A backslash whose character is in the next part."""
+
+    def count(self, part: str) -> int:
+        """Take the next part, and return how many objects end in it that are in no other object."""
+        ended = 0
+        mark = ""
+        for match in self._MARKS.finditer(self._cut + part):
+            mark = match[0]
+            if mark == '"':
+                self._is_in_text = not self._is_in_text
+            elif self._is_in_text:
+                continue
+            elif mark == "{":
+                self._depth += 1
+            elif mark == "}" and self._depth:
+                self._depth -= 1
+                ended += not self._depth
+        self._cut = mark if mark == "\\" else ""
+        return ended
 
 
 def structure(cls: type[M], value: object) -> M:

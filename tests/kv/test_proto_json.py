@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_trio.kv import KvError
-from kraft_trio.kv.proto_json import dumps, parse, parse_all, parse_first
+from kraft_trio.kv.proto_json import ObjectEnds, dumps, parse, parse_first
 from kraft_trio.kv.requests import (
     Compare,
     LeaseGrantRequest,
@@ -97,10 +97,16 @@ def test_defaults_are_left_out() -> None:
 
 
 def test_messages_may_follow_one_another() -> None:
-    assert list(parse_all(PutRequest, '{"key":"YQ=="} {} \n{"key":"Yg=="}')) == [
-        PutRequest(b"a"),
-        PutRequest(),
-        PutRequest(b"b"),
-    ]
-    assert parse_first(Compare, '{"key":') is None
+    assert parse_first(PutRequest, ' {"key":"YQ=="} {}') == (PutRequest(b"a"), "{}")
     assert parse_first(Compare, '{"version":"1"}{"ke') == (Compare(version=1), '{"ke')
+    with pytest.raises(KvError, match="no JSON"):
+        parse_first(Compare, '{"key":')
+
+
+@given(st.lists(VALUES.filter(lambda value: isinstance(value, dict)), max_size=3), st.integers(1, 9))
+def test_the_ends_of_objects_are_found_however_they_arrive(values: list[Any], size: int) -> None:
+    text = " ".join(json.dumps({**value, "}": '}{\\"{'}) for value in values)
+    ends = ObjectEnds()
+    found = [ends.count(text[at : at + size]) for at in range(0, len(text), size)]
+    assert sum(found) == len(values)
+    assert not values or found[-1]

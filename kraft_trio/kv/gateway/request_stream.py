@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
 from kraft_trio.kv.gateway.http_errors import error_body, stream_error
-from kraft_trio.kv.proto_json import parse_all, parse_first, render, to_json
+from kraft_trio.kv.proto_json import WHITESPACE, ObjectEnds, bad_json, parse_first, render, to_json
 
 M = TypeVar("M")
 
@@ -33,19 +33,28 @@ async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, Non
     Raises KvError for what is no message, and Disconnected.
     """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    text = ""
+    ends = ObjectEnds()
+    pieces: list[str] = []
+    size = 0
     while True:
         part = await exchange.next_part()
-        is_last = not part
-        text += decoder.decode(part, final=is_last)
-        if len(text) > MAX_REQUEST_BYTES:
+        new = decoder.decode(part, final=not part)
+        # A client may send a large message byte by byte: what has come of it is not looked at again and again.
+        pieces.append(new if pieces else new.lstrip(WHITESPACE))
+        size += len(pieces[-1])
+        if size > MAX_REQUEST_BYTES:
             raise KvError(*REQUEST_TOO_LARGE)
-        while (found := parse_first(cls, text)) is not None:
-            one, text = found
-            yield one
-        if is_last:
-            for _ in parse_all(cls, text):  # whatever is left is no message
-                pass
+        ended = ends.count(new)
+        if ended or not part or len(pieces) == 1:
+            text = "".join(pieces)
+            for _ in range(ended):
+                one, text = parse_first(cls, text)
+                yield one
+            if text and (not part or not text.startswith("{")):  # no message, or not a whole one
+                parse_first(cls, text)
+                raise bad_json(f"{cls.__name__}: an object expected")
+            pieces, size = [text] if text else [], len(text)
+        if not part:
             return
 
 

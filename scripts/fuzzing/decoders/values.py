@@ -14,7 +14,8 @@ from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.errors import CorruptSnapshotError, SerdeError
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.errors import KvError
-from kraft_trio.kv.proto_json import dumps, parse, parse_all, parse_first
+from kraft_trio.kv.gateway.request_stream import messages_of
+from kraft_trio.kv.proto_json import dumps, parse
 from kraft_trio.kv.requests import (
     Compare,
     LeaseGrantRequest,
@@ -27,7 +28,7 @@ from kraft_trio.kv.requests import (
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
 from kraft_trio.storage.batch import NewRecord, Record
 from scripts.fuzzing.decoder import Decoder
-from scripts.fuzzing.streams import run
+from scripts.fuzzing.streams import Given, run
 
 
 @attrs.frozen
@@ -53,6 +54,21 @@ def orders() -> list[bytes]:
     return [SERDE.encode(first), SERDE.encode(Order(2, "other", previous=first))]
 
 
+class Parts:
+    """As much of an exchange as is needed to read a body: it comes in parts of one byte, seven bytes, and so on."""
+
+    def __init__(self, data: bytes) -> None:
+        self._parts = Given(data, (1, 7, 500))
+
+    async def next_part(self) -> bytes:
+        return await self._parts.receive_some()
+
+
+async def read_stream(cls: type[Any], data: bytes) -> None:
+    async for message in messages_of(cls, Parts(data)):  # type: ignore[arg-type]
+        dumps(message)
+
+
 def read_json(data: bytes) -> None:
     """As the body of one request and as messages of a stream, of several kinds."""
     text = data.decode(errors="replace")
@@ -60,8 +76,7 @@ def read_json(data: bytes) -> None:
     for cls in JSON_CLASSES:
         readers: tuple[Callable[[], object], ...] = (
             lambda cls=cls: dumps(parse(cls, text)),
-            lambda cls=cls: [*parse_all(cls, text)],
-            lambda cls=cls: parse_first(cls, text),
+            lambda cls=cls: run(read_stream(cls, data)),
         )
         for read in readers:
             try:
