@@ -1,0 +1,19 @@
+"""The decoders under atheris, where it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.programs import REPOSITORY
+
+pytest.importorskip("atheris", reason="atheris is not installed; `scripts/fuzz` goes without it")
+
+
+def test_a_decoder_withstands_it_for_a_second() -> None:
+    command = [sys.executable, "-m", "scripts.fuzzing.guided", "jaas", "--seconds", "1"]
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "stat::number_of_executed_units" in ended.stdout + ended.stderr
