@@ -32,7 +32,7 @@ def principal_of(certificate: bytes, rules: Sequence[PrincipalRule]) -> str:
     """
     try:
         name = distinguished_name(x509.load_der_x509_certificate(certificate).subject)
-    except (ValueError, x509.InvalidVersion) as error:
+    except (ValueError, TypeError, x509.InvalidVersion) as error:  # TypeError: a name's value of another type
         raise ProtocolError(f"the subject of the certificate cannot be read: {error}") from error
     for rule in rules:
         match = re.fullmatch(rule.pattern, name)

@@ -30,6 +30,10 @@ REFUSED = {
     "deep JSON in a trace": ("trace-ndjson", b'{"a":' + DEEP + b"\n"),
     "deep JSON among users": ("scram-users", DEEP),
     "a rule that names no group": ("principal-rules", b"RULE:^CN=x$/$1/"),
+    "a certificate whose name is a bit string": (
+        "certificates",
+        DECODERS["certificates"].seeds()[0].replace(b"\x0c\x01x", b"\x03\x01\x00"),
+    ),
     "a certificate of an unknown version": (
         "certificates",
         DECODERS["certificates"].seeds()[0].replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x12", 1),
