@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -31,6 +32,8 @@ PROGRESS_S: Final = 10.0
 _MEMORY_EVERY: Final = 16
 _STEPS_EVERY: Final = 64
 _CORPUS: Final = 200
+MEMORY: Final = "/dev/shm"
+"""Where the decoders' files are, if the system has it."""
 _starting = threading.Lock()
 
 
@@ -59,10 +62,17 @@ class Outcome:
 
 def run_apart(decoder: Decoder, seconds: float, seed: int, progress: Callable[[Outcome], object]) -> Outcome:
     """Run it in a child process.  One that hangs, or is killed, is a finding with the input that it had last."""
+    with tempfile.TemporaryDirectory(prefix="kraft-fuzz-", dir=MEMORY if os.path.isdir(MEMORY) else None) as home:
+        return _run(decoder, seconds, seed, progress, home)
+
+
+def _run(decoder: Decoder, seconds: float, seed: int, progress: Callable[[Outcome], object], home: str) -> Outcome:
     last: Any = multiprocessing.Array("c", MAX_BYTES + 8)
     with _starting:  # or the child of another thread would inherit, and so hold open, the end that is written
         ours, theirs = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.get_context("fork").Process(target=_child, args=(decoder, seconds, seed, theirs, last))
+        child = multiprocessing.get_context("fork").Process(
+            target=_child, args=(decoder, seconds, seed, theirs, last, home)
+        )
         child.start()
         theirs.close()
     outcome = Outcome(decoder.name)
@@ -77,7 +87,10 @@ def run_apart(decoder: Decoder, seconds: float, seed: int, progress: Callable[[O
     return outcome
 
 
-def _child(decoder: Decoder, seconds: float, seed: int, answers: Connection, last: SynchronizedArray[bytes]) -> None:
+def _child(
+    decoder: Decoder, seconds: float, seed: int, answers: Connection, last: SynchronizedArray[bytes], home: str
+) -> None:
+    tempfile.tempdir = home
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable()

@@ -38,7 +38,9 @@ def main(name: str, seconds: int) -> None:
             decoder.repair(changed)
         accepts(decoder, bytes(changed))
 
-    with tempfile.TemporaryDirectory() as corpus:
+    with tempfile.TemporaryDirectory() as directory:
+        tempfile.tempdir = directory
+        corpus = tempfile.mkdtemp()
         for number, seed in enumerate(decoder.seeds()):
             Path(corpus, str(number)).write_bytes(seed)
         if child := os.fork():  # libFuzzer ends its process without returning

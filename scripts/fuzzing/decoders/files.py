@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -59,9 +60,10 @@ def repair_producers(data: bytearray) -> None:
 
 @cache
 def home() -> Path:
-    """A directory in memory, if there is such."""
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    return Path(tempfile.mkdtemp(prefix="kraft-fuzz-", dir=memory))
+    """A directory that this process removes when it ends."""
+    directory = tempfile.mkdtemp(prefix="kraft-fuzz-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 @cache
