@@ -130,10 +130,11 @@ class MsgpackSerde(Generic[T]):
         try:
             return cast(T, self._converter.structure(fields, registered.cls))
         except Exception as error:
-            raise SerdeError(f"{tag!r} version {version}: {_problems(error)}") from error
+            raise SerdeError(f"{tag!r} version {version}: {problems_of(error)}") from error
 
 
-def _problems(error: Exception) -> str:
+def problems_of(error: Exception) -> str:
+    """What cattrs has found wrong with a value, in one line."""
     import cattrs
 
     try:

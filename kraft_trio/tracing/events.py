@@ -78,10 +78,17 @@ class TraceEvent:
         state = ""
         if self.node is not None and self.role is not None:
             state = f" [{self.role} epoch {self.epoch}, log {self.log_end}, high watermark {self.high_watermark}]"
-        details = " ".join(f"{name}={value}" for name, value in self.details.items())
+        details = " ".join(f"{name}={_text(value)}" for name, value in self.details.items())
         cause = f" {self.cause}" if self.cause else ""
         line = f"{self.time_us / 1e6:11.6f} s {who}{state} {self.kind}:{cause}{' ' + details if details else ''}"
         return line if line.isprintable() else "".join(map(_printable, line))
+
+
+def _text(value: Detail) -> str:
+    try:
+        return str(value)
+    except RecursionError:  # a file may hold anything
+        return "…"
 
 
 def _printable(character: str) -> str:

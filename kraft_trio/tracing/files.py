@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import msgpack
 
+from kraft_trio.application.serde import problems_of
 from kraft_trio.errors import KraftError
 from kraft_trio.storage.created_files import open_own
 from kraft_trio.tracing.events import Trace, TraceEvent
@@ -181,7 +182,7 @@ def _structure(record: object, cls: type[_T], converter: cattrs.Converter) -> _T
             _check_header(record)
         return converter.structure(record, cls)
     except cattrs.BaseValidationError as error:
-        raise TraceFileError("; ".join(cattrs.transform_error(error))) from error
+        raise TraceFileError(problems_of(error)) from error
     except (ValueError, TypeError, AttributeError) as error:
         raise TraceFileError(str(error)) from error
 

@@ -8,6 +8,7 @@ from kraft_trio.storage.quorum_state import with_crc
 from scripts.fuzzing.decoder import accepts
 from scripts.fuzzing.decoders import DECODERS
 from scripts.fuzzing.decoders.configuration import pems
+from scripts.fuzzing.decoders.files import traces
 
 DEEP = b"[" * 2000
 
@@ -19,6 +20,9 @@ def one_request(request_id: bytes, outcome: bytes) -> bytes:
     return head + b"\x92\xc4" + bytes([len(request)]) + request + b"\xc0"
 
 
+TRACE = traces(ndjson=False)[0].partition(b"\x8d")[0]
+"""Its header alone."""
+
 REFUSED = {
     "a field whose name is a number": (
         "msgpack-values",
@@ -28,6 +32,7 @@ REFUSED = {
     "a request id that is a text": ("request-tables", one_request(b"\xb0" + b"a" * 16, b"\xc4\x00")),
     "deep JSON among recoveries": ("recoveries", DEEP),
     "deep JSON in a trace": ("trace-ndjson", b'{"a":' + DEEP + b"\n"),
+    "a field of a trace's event whose name is no text": ("trace-msgpack", TRACE + b"\x81\xc4\x01a\x01"),
     "deep JSON among users": ("scram-users", DEEP),
     "a rule that names no group": ("principal-rules", b"RULE:^CN=x$/$1/"),
     "a certificate whose name is a bit string": (
@@ -53,3 +58,10 @@ def test_a_boot_counter_without_a_number_begins_again(line: bytes) -> None:
 
 def test_a_trust_store_may_have_comments_in_any_encoding() -> None:
     assert accepts(DECODERS["pem"], "# Müller\n".encode() + pems()[0] + "# Ø\n".encode("latin-1"))
+
+
+def test_an_event_with_deep_details_can_be_shown() -> None:
+    nested = b"\x91" * 1000 + b"\xc0"
+    event = traces(ndjson=False)[0].replace(b"\xa1a\x01", b"\xa1a" + nested)
+    assert nested in event
+    assert accepts(DECODERS["trace-msgpack"], event)
