@@ -24,11 +24,12 @@ from kraft_trio.config.secret import Secret
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
 from kraft_trio.errors import ConfigError, ProtocolError
 from kraft_trio.security.acl_file import parse_acls
+from kraft_trio.security.certificates import certificates_of
 from kraft_trio.security.client_network import client_network
 from kraft_trio.security.principal import principal_of
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_file import add_to_scram_file, read_scram_file
-from kraft_trio.security.tls_context import client_context, key_store, server_context
+from kraft_trio.security.tls_context import client_context, server_context
 from scripts.fuzzing.decoder import Decoder
 from scripts.fuzzing.decoders.files import home, put
 
@@ -110,11 +111,11 @@ def pems() -> list[bytes]:
 def read_pem(data: bytes) -> None:
     """As the key store of a listener, and as the trust store of a client."""
     path = str(put("store.pem", data))
-    store = TlsFields(keystore_location=path)
+    store, trust = TlsFields(keystore_location=path), TlsFields(truststore_location=path)
     refusal: ConfigError | None = None
     for make in (
-        lambda: (server_context(store), key_store(store).expires_at),  # type: ignore[union-attr]
-        lambda: client_context(TlsFields(truststore_location=path)),
+        lambda: (server_context(store), certificates_of(store)),
+        lambda: (client_context(trust), certificates_of(trust)),
     ):
         try:
             make()
