@@ -35,7 +35,10 @@ class AclFile:
 
 def parse_acls(text: str) -> AclFile:
     """Raises ValueError naming the entry and what is wrong in it."""
-    content = tomllib.loads(text)
+    try:
+        content = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("lists within one another, too many levels") from None
     _check_keys("the file", content, _SECTIONS)
     rules, bindings = [], []
     for section in sorted(content):

@@ -17,7 +17,7 @@ TRUST_STORE: Final = "trust-store"
 _LONGEST_SUBJECT: Final = 200
 _MOST: Final = 100
 """Certificates of one store that are told."""
-_UNREADABLE: Final = (ValueError, x509.InvalidVersion)
+_UNREADABLE: Final = (ValueError, TypeError, x509.InvalidVersion)
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import SynchronizedArray
 from random import Random
@@ -143,6 +144,8 @@ def fuzz(
                 outcome.accepted += 1
                 _keep(random, corpus, len(seeds), data)
         except BaseException as error:
+            outcome.longest_s = max(outcome.longest_s, time.process_time() - before)
+            before = inf
             place = where(error)
             if place not in outcome.findings:
                 found = smallest(data, partial(_fails_at, decoder, place, note))

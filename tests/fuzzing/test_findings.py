@@ -33,6 +33,7 @@ REFUSED = {
     "deep JSON among recoveries": ("recoveries", DEEP),
     "deep JSON in a trace": ("trace-ndjson", b'{"a":' + DEEP + b"\n"),
     "a field of a trace's event whose name is no text": ("trace-msgpack", TRACE + b"\x81\xc4\x01a\x01"),
+    "deep lists among rules": ("acl-file", b"[[allow]]\noperations = " + DEEP),
     "deep JSON among users": ("scram-users", DEEP),
     "a rule that names no group": ("principal-rules", b"RULE:^CN=x$/$1/"),
     "a certificate whose name is a bit string": (
