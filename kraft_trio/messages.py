@@ -169,6 +169,9 @@ class Asker(Protocol):
         """The most bytes to read for an answer that is given in the same step, or 0."""
         ...
 
+    software: str
+    """What the peer says that it runs, in ApiVersions (KIP-511); empty if it has not said."""
+
     @property
     def principal(self) -> str:
         """Who the peer is, such as `User:CN=node-1`."""

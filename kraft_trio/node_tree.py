@@ -13,6 +13,7 @@ from kraft_trio.actors.command_executor import CommandExecutor
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
+from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
@@ -122,6 +123,7 @@ class NodeTree(Generic[R]):
             clock_s=environment.clock_s,
             failures=self._failures,
             refusals=self.refusals,
+            kafka=KafkaReplicas(config),
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(

@@ -81,6 +81,8 @@ class Appender:
         self._begun: _Begun | None = None
         self._last_was_alone = False
         """Whether the last batch that this actor sent had one request.  If not, it gathers the next one."""
+        self._one_by_one = 0
+        """How many of the waiting requests were refused in a batch that they shared, so that each is sent alone."""
 
     async def append(self, records: Sequence[NewRecord]) -> int:
         """Append records at consecutive offsets, wait until they are committed, and return the first offset.
@@ -196,9 +198,10 @@ class Appender:
             count += len(self._waiting[0].records)
             header_count += self._waiting[0].header_count
             is_full = size > self._config.max_message_bytes or count > MAX_RECORDS or header_count > MAX_BATCH_HEADERS
-            if group and is_full:
+            if group and (is_full or self._one_by_one):
                 break
             group.append(self._waiting.popleft())
+        self._one_by_one = max(self._one_by_one - 1, 0)
         return group
 
     async def _linger(self) -> None:
@@ -231,7 +234,14 @@ class Appender:
         self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
         self._on_their_way = group
         records = [record for request in group for record in request.records]
-        self._answer_group(await _outcome(self._producer.append(records)))
+        outcome = await _outcome(self._producer.append(records))
+        if isinstance(outcome, RefusedError) and len(group) > 1:
+            # The records of one request may be why, or the timestamps of several in one batch.
+            self._on_their_way = []
+            self._waiting.extendleft(reversed(group))
+            self._one_by_one = len(group)
+            return
+        self._answer_group(outcome)
 
     def _answer_group(self, outcome: int | KraftError) -> None:
         group, self._on_their_way = self._on_their_way, []

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
@@ -45,6 +46,7 @@ class NodeContext:
     """See `Environment.clock_s`."""
     failures: RequestFailures
     refusals: Refusals
+    kafka: KafkaReplicas
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

@@ -226,6 +226,11 @@ class LeaderReplication:
             self._held.append(message)
             return
         header = message.header
+        if self._context.kafka.may_refuse:
+            refusal = self._context.kafka.refusal(message.records, header, self._log.voters.voters)
+            if refusal is not None:
+                message.reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, refusal))
+                return
         if header.producer_id >= 0:
             if self._accepted.has_batch_of(header.producer_id):
                 self._accepted.write()
@@ -339,6 +344,11 @@ class LeaderReplication:
         """Serve a FetchSnapshot (KIP-630).  Each piece counts as contact with the replica."""
         request = message.request
         replica, now_s = message.replica, trio.current_time()
+        if self._context.kafka.spares(replica) and not self._snapshots.may_send_to_kafka(
+            request.snapshot_id, request.position + request.max_bytes
+        ):
+            message.reply.answer(SnapshotPiece(ErrorCode.snapshot_not_found))
+            return
         piece = self._snapshots.piece(replica, request.snapshot_id, request.position, request.max_bytes, now_s=now_s)
         if replica is not None and piece.error == ErrorCode.none:
             self.progress.fetched_snapshot(

@@ -11,6 +11,7 @@ from kraft_trio.actors.shared_node_id import SharedNodeId
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import Asker, FetchReceived, FetchSnapshotReceived, QuorumView, SnapshotPiece
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.wire.apis.api_versions import SOFTWARE_NAME
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -26,6 +27,7 @@ class LeaderRequests:
         self._log = context.log
         self._cluster_id = context.cluster_id
         self._view = view
+        self._kafka = context.kafka
         self._shared_id = SharedNodeId(context.key.id)
 
     async def fetch(self, request: FetchRequest, version: int, listener_name: str, asker: Asker | None) -> Answer:
@@ -35,6 +37,10 @@ class LeaderRequests:
                 return Ready(FetchResponse(error=ErrorCode.inconsistent_cluster_id))
             if are_ours != [True]:
                 return Ready(FetchResponse(error=ErrorCode.invalid_request))
+            if asker is not None and (asker.software != SOFTWARE_NAME or self._kafka.may_refuse):
+                self._kafka.fetched(
+                    ReplicaKey(request.replica_id, request.partitions[0].replica_directory_id), asker.software
+                )
             if request.replica_id == self._config.node_id and self._view.value.leader_mailbox is not None:
                 self._shared_id.fetches(ReplicaKey(request.replica_id, request.partitions[0].replica_directory_id))
         replies = []

@@ -167,6 +167,8 @@ class RequestRouter:
             case ReplicaSnapshotsRequest():
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
+                if asker is not None:
+                    asker.software = request.client_software_name
                 return Ready(self.api_versions(listener_name))
             case MetadataRequest():
                 return await self._cluster.metadata(request, listener_name)

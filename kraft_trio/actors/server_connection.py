@@ -100,6 +100,8 @@ class ServerConnection:
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
         """Whether the peer has sent a request that only replicas send."""
+        self.software = ""
+        """What the peer says that it runs (KIP-511)."""
         self._sasl = sasl
         self._session: Session | None = None
         """Set if the peer has authenticated with SASL and must do so again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kraft_trio.actors.kafka_snapshot_check import KafkaSnapshotCheck
 from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import SnapshotPiece
 from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
@@ -37,6 +38,7 @@ class SnapshotServer:
         self._files: dict[OffsetAndEpoch, DiskFile] = {}
         """Least recently used first."""
         self._memory = PieceMemory(MAX_PIECE_BYTES)
+        self._kafka_check = KafkaSnapshotCheck()
 
     def piece(
         self, reader: ReplicaKey | None, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
@@ -59,6 +61,17 @@ class SnapshotServer:
             raise StorageFailure(f"{self._snapshots.path(snapshot_id)}: cannot be read: {error}") from error
         self._snapshots.downloads.piece_given(reader, snapshot_id, now_s)
         return SnapshotPiece(ErrorCode.none, size, data)
+
+    def may_send_to_kafka(self, snapshot_id: OffsetAndEpoch, end: int) -> bool:
+        """Whether Kafka can read the snapshot up to the position `end`; true if there is no such snapshot.
+
+        Raises StorageFailure if the file cannot be read.
+        """
+        try:
+            file = self._file(snapshot_id)
+            return file is None or self._kafka_check.may_send(snapshot_id, file, end)
+        except OSError as error:
+            raise StorageFailure(f"{self._snapshots.path(snapshot_id)}: cannot be read: {error}") from error
 
     def fetched(self, replica: ReplicaKey, has_caught_up_since: Callable[[float], bool], *, now_s: float) -> None:
         """Note that a replica has fetched from the log, and may have caught up."""

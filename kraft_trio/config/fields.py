@@ -16,6 +16,7 @@ from kraft_trio.config import values
 from kraft_trio.config.key import KEY, MAX_INT64, Integer, Key, Text, Truth, config_key
 from kraft_trio.config.limit_fields import LimitFields
 from kraft_trio.config.values import NamedListener, StaticVoter
+from kraft_trio.protocol.kafka_records import AUTOMATIC
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
 
@@ -288,6 +289,14 @@ class ConfigFields(LimitFields):
         "kraft.topic.name", values.TOPIC_NAME, "The name of the only topic.", default="__cluster_metadata"
     )
     topic_id: UUID = config_key("kraft.topic.id", values.TOPIC_ID, "The id of the only topic.", default=UUID(int=1))
+    kafka_records: str = config_key(
+        "kraft.kafka.records",
+        values.KAFKA_RECORDS,
+        "Which records the leader takes.  `readable`: those that replicas of Apache Kafka "
+        "[can read](KAFKA.md#records-that-kafka-can-read); `any`: all; `auto`: all until such a replica is known, then "
+        "those that it can read, and on `__cluster_metadata` none.",
+        default=AUTOMATIC,
+    )
 
 
 _LIMITS = {field.name for field in attrs.fields(LimitFields)}

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.config.key import MAX_INT32, Integer, ListOf, Text
+from kraft_trio.protocol.kafka_records import SETTINGS as KAFKA_RECORDS_SETTINGS
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, directory_id_from_text, directory_id_to_text
 
 NO_STATE_MACHINE = "none"
@@ -153,6 +154,12 @@ def _parse_state_machine(text: str) -> str:
     return text
 
 
+def _parse_kafka_records(text: str) -> str:
+    if text not in KAFKA_RECORDS_SETTINGS:
+        raise ValueError
+    return text
+
+
 def _parse_directory(text: str) -> str:
     if not text or "\0" in text:
         raise ValueError
@@ -201,6 +208,7 @@ STATUS_LISTENER = ListOf(
 ADVERTISED_HTTP_LISTENER = ListOf(
     "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
 )
+KAFKA_RECORDS = Text(", ".join(KAFKA_RECORDS_SETTINGS), _parse_kafka_records)
 DIRECTORY = Text("the path of a directory", _parse_directory)
 PROTOCOL_MAP = ListOf(
     f"NAME:PROTOCOL, separated by commas, each {' or '.join(SECURITY_PROTOCOLS)}", _parse_protocol_mapping, tuple

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Final, cast
 
 import trio
@@ -125,7 +125,10 @@ class SnapshotWriter(UnfinishedSnapshot):
         """
         remaining = iter(records)
         while some := list(islice(remaining, RECORDS_AT_A_TIME)):
-            await self._append(some)
+            for run in _runs_of_one_time(some):
+                if self._pending and not _may_share_a_batch(self._pending[-1], run[0]):
+                    await self._write_pending()
+                await self._append(run)
 
     async def _append(self, records: list[NewRecord | bytes]) -> None:
         """Take a number of steps that grows with the batches, not with the records."""
@@ -235,6 +238,24 @@ class SnapshotWriter(UnfinishedSnapshot):
         if self._part.is_considerate:
             await trio.sleep(min(took_s, MAX_PAUSE_S))
         self._resumed_at_s = trio.current_time()
+
+
+def _runs_of_one_time(records: list[NewRecord | bytes]) -> list[list[NewRecord | bytes]]:
+    """Cut between records that `_may_share_a_batch` keeps apart."""
+    if not any(isinstance(record, NewRecord) and record.key is None for record in records):
+        return [records]
+    cuts = [index for index in range(1, len(records)) if not _may_share_a_batch(records[index - 1], records[index])]
+    return [records[start:stop] for start, stop in pairwise((0, *cuts, len(records)))]
+
+
+def _may_share_a_batch(record: NewRecord | bytes, following: NewRecord | bytes) -> bool:
+    """Whether two records may be in one batch.  Kafka reads no batch with two timestamps, and no record with a key."""
+    times_ms = []
+    for one in (record, following):
+        if isinstance(one, NewRecord) and one.key is not None:
+            return True
+        times_ms.append(one.timestamp_ms if isinstance(one, NewRecord) else None)
+    return times_ms[0] == times_ms[1]
 
 
 def _as_records(records: list[NewRecord | bytes]) -> list[NewRecord]:

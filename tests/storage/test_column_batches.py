@@ -127,14 +127,19 @@ async def data_batches(records: list[NewRecord | bytes], batch_bytes: int) -> li
 
 
 def gathered(records: list[NewRecord | bytes], batch_bytes: int) -> list[bytes]:
-    """The rule, one record after the other: a batch is full where the next one, with 32 bytes, goes beyond the size."""
+    """The rule, one record after the other: a batch is full where the next one, with 32 bytes, goes beyond the size.
+
+    It also ends between two records without a key that have different timestamps, as Kafka's raft reads no such batch.
+    """
     batches: list[list[NewRecord]] = []
     size = 0
     for item in records:
         record = NewRecord(item) if isinstance(item, bytes) else item
         needed = 32 + len(record.value or b"") + len(record.key or b"")
         needed += sum(32 + 4 * len(name) + len(value or b"") for name, value in record.headers)
-        if not batches or size + needed > batch_bytes:
+        last = batches[-1][-1] if batches else record
+        is_unreadable = last.key is None is record.key and last.timestamp_ms != record.timestamp_ms
+        if not batches or size + needed > batch_bytes or is_unreadable:
             batches.append([])
             size = 0
         batches[-1].append(record)
