@@ -19,6 +19,7 @@ from kraft_trio.simulation.deterministic import run_deterministically, sleep
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.observing import captured_logs
 from kraft_trio.simulation.setup import Setup
+from kraft_trio.simulation.strict_reader import SOFTWARE
 from kraft_trio.simulation.survivability import Survivability
 from kraft_trio.simulation.world import World
 
@@ -44,6 +45,8 @@ class Cluster(World):
         self.resignations: set[tuple[int, int]] = set()
         """Id and epoch of the leaders that were asked to resign."""
         self.machines = {node_id: Machine(self, node_id) for node_id in self.node_ids}
+        for node_id in self.setup.kafka_replicas:
+            self.network.name_software(self.machines[node_id].host, *SOFTWARE)
         for node_id, machine in self.machines.items():
             machine.format(machine.new_key(), with_voters=node_id in self.voter_ids)
 

@@ -25,6 +25,7 @@ from kraft_trio.simulation.facts.device import Device
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.state_machine import RememberedValues
+from kraft_trio.simulation.strict_reader import StrictReader
 from kraft_trio.simulation.world import EPOCH_MS, World
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.storage.directory import format_directory, partition_path
@@ -265,6 +266,11 @@ class Machine:
     def _opened(self, node: Node) -> None:
         replica = self.world.facts.present[self.id] = self.world.facts.replica_of(node.key)
         self._watch = ReplicaWatch(self.world, replica, node)
+        if self.id in self.world.setup.kafka_replicas:
+            StrictReader(node.log, self._kafka_ended)
+
+    def _kafka_ended(self, reason: str) -> None:
+        self.world.bug(f"node {self.id} runs Apache Kafka and ended: {reason}", (self.id,))
 
     def _request_failed(self, error: Exception) -> None:
         self.world.bug(f"a request to node {self.id} met {type(error).__name__}: {error}", (self.id,), error)

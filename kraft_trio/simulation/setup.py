@@ -45,6 +45,9 @@ class Setup:
     """Configuration of every node, by key as in a `.properties` file."""
     kraft_version: int = attrs.field(default=1, validator=attrs.validators.in_((0, 1)))
     """0: `controller.quorum.voters` names the voters.  1: the bootstrap checkpoint does, with directory ids."""
+    kafka_replicas: tuple[int, ...] = ()
+    """Ids of nodes that pass for replicas of Apache Kafka.  It is a violation if one gets a record that it cannot
+    read."""
     started: tuple[int, ...] | None = None
     """Ids of the nodes that run from the beginning; None for all.  `Machine.start` starts the others."""
     invariants: tuple[type[Invariant], ...] = INVARIANTS

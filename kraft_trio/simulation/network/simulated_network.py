@@ -32,6 +32,8 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.network.simulated_stream import SimulatedConnection, SimulatedStream
 from kraft_trio.simulation.network.version_cap import VersionCap
 from kraft_trio.wire.api import API_VERSIONS
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from kraft_trio.wire.codec import decode_request, encode_request
 from kraft_trio.wire.descriptor import Api
 
 DUPLICATE_DELAY_MAX_S: Final = 1.0
@@ -58,6 +60,7 @@ class SimulatedNetwork(Hosts):
         """How many frames met each fate other than delivery, by its name, and "loss"."""
         self._planned: list[PlannedFault] = []
         self._caps: dict[str, VersionCap] = {}
+        self._software: dict[str, tuple[str, str]] = {}
         self._capped_connections: set[int] = set()
         """The open connections on which a host passes for an older build, which it does until they end."""
 
@@ -225,6 +228,10 @@ class SimulatedNetwork(Hosts):
         """Whether a host passes for an older build on any connection, even one from before."""
         return bool(self._caps or self._capped_connections)
 
+    def name_software(self, host: str, name: str, version: str) -> None:
+        """Let that host name this software in its ApiVersions requests, on connections opened from now on."""
+        self._software[host] = (name, version)
+
     def uncap_versions(self, host: str) -> None:
         """Let it be of this build again, on connections opened from now on."""
         self._caps.pop(host, None)
@@ -242,6 +249,9 @@ class SimulatedNetwork(Hosts):
             return
         if message.is_request:
             self.requests_sent[message.source, message.api_key] += 1
+            if message.api_key == API_VERSIONS.key and message.source in self._software:
+                message = self._named(message)
+                data = message.raw
         elif self._caps and message.api_key == API_VERSIONS.key and len(data) == len(message.raw):
             message = self._capped(message)
             data = message.raw
@@ -259,6 +269,12 @@ class SimulatedNetwork(Hosts):
             return
         self.faults[fate.value] += 1
         self._meet(fate, end, data, message)
+
+    def _named(self, message: Message) -> Message:
+        header, _ = decode_request(message.frame)
+        named = ApiVersionsRequest(*self._software[message.source])
+        raw = encode_request(API_VERSIONS, header.version, header.correlation_id, header.client_id, named)
+        return attrs.evolve(message, raw=raw)
 
     def _capped(self, message: Message) -> Message:
         for host in (message.source, message.target):
