@@ -14,7 +14,7 @@ from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_check import PartitionReport, bytes_to_read, check_partition
-from kraft_trio.storage.partition_files import CHECKPOINT, LOG, PARTITION_METADATA
+from kraft_trio.storage.partition_files import LOG, PARTITION_METADATA, checkpoint_ids, offsets_of
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.replica_comparison import first_difference
 
@@ -44,7 +44,10 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
         reports = []
         with progress("checking", sum(bytes_to_read(disk, partition) for partition in partitions)) as bar:
             for partition in partitions:
-                reports.append(check_partition(disk, partition, bar.advance))
+                report = check_partition(disk, partition, bar.advance)
+                if not (report.segment_count or report.snapshots or report.problems):
+                    raise StorageError(f"{partition}: nothing to check: it has no segment and no snapshot")
+                reports.append(report)
         differences = []
         with progress("comparing", sum(report.log_bytes for report in reports[1:])) as bar:
             for report in reports[1:]:
@@ -79,7 +82,8 @@ def _has_log(disk: Disk, directory: str) -> bool:
         names = disk.list_directory(directory)
     except NotADirectoryError:
         return False
-    return any(name == PARTITION_METADATA or name.endswith((LOG, CHECKPOINT)) for name in names)
+    # Kafka's metadata.log.dir has a bootstrap.checkpoint beside the topic's directory.
+    return PARTITION_METADATA in names or bool(offsets_of(names, LOG) or checkpoint_ids(names))
 
 
 def _text_lines(reports: list[PartitionReport], differences: list[str]) -> Iterator[str]:

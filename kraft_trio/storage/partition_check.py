@@ -61,7 +61,7 @@ class PartitionReport:
     problems: list[str] = attrs.field(factory=list)
     """The faults.  Each text names the file."""
     notes: list[str] = attrs.field(factory=list)
-    """The findings that the next start repairs."""
+    """The findings that are no faults: most are repaired by the next start."""
 
     @property
     def log_end(self) -> OffsetAndEpoch:

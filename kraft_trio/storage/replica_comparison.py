@@ -1,23 +1,26 @@
-"""Finds the first batch, or the first byte of a snapshot, in which two replicas differ.
+"""Finds the first batch, or the first record of a snapshot, in which two replicas differ.
 
-Both must have the same bytes up to the high watermark, which is not on disk.  But everything that a snapshot covers was
-committed, so a difference below its end is a fault.  A difference above it may be a record that never committed.
+Both logs must have the same bytes up to the high watermark, which is not on disk.  But everything that a snapshot
+covers was committed, so a difference below its end is a fault.  A difference above it may be a record that never
+committed.  Snapshots must have the same records: each replica of Kafka gives its own other timestamps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from itertools import zip_longest
 
 import attrs
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage import partition_files
-from kraft_trio.storage.batch import BatchHeader, peek_header
+from kraft_trio.storage.batch import BatchHeader, decode_records, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.disk import Disk, DiskFile, join
 from kraft_trio.storage.partition_check import OnProgress, PartitionReport
+from kraft_trio.storage.snapshot_reader import open_snapshot
 
 _PIECE_BYTES = 1024 * 1024
 
@@ -62,7 +65,8 @@ def first_difference(
 ) -> str | None:
     """Describe the first difference between two checked replicas; None if everything that both have is equal.
 
-    It is no difference if the logs begin or end at different offsets.  Raises OSError.
+    It is no difference if the logs begin or end at different offsets.  A note of `other` names a snapshot that differs
+    in timestamps and batches only.  Raises OSError.
     """
     return _logs(disk, one, other, on_progress) or _snapshots(disk, one, other)
 
@@ -95,17 +99,39 @@ def _snapshots(disk: Disk, one: PartitionReport, other: PartitionReport) -> str 
         name = partition_files.checkpoint_name(snapshot_id)
         paths = join(one.directory, name), join(other.directory, name)
         with closing(disk.open_to_read(paths[0])) as ours, closing(disk.open_to_read(paths[1])) as theirs:
-            position = _first_different_byte(ours, theirs)
-            if position is not None:
-                sizes = f"{ours.size()} and {theirs.size()} bytes"
-                return f"snapshot {snapshot_id}, position {position}: {paths[0]}; {paths[1]} ({sizes})"
+            if _have_same_bytes(ours, theirs):
+                continue
+            sizes = f"{ours.size()} and {theirs.size()} bytes"
+        index = _first_different_record(disk, paths, snapshot_id)
+        if index is not None:
+            return f"snapshot {snapshot_id}, record {index}: {paths[0]}; {paths[1]} ({sizes})"
+        other.notes.append(
+            f"snapshot {snapshot_id}: the records of {paths[0]} with other timestamps or batches, as replicas of "
+            "Apache Kafka write them"
+        )
     return None
 
 
-def _first_different_byte(ours: DiskFile, theirs: DiskFile) -> int | None:
-    size = min(ours.size(), theirs.size())
-    for start in range(0, size, _PIECE_BYTES):
-        a, b = (file.read_at(start, min(_PIECE_BYTES, size - start)) for file in (ours, theirs))
-        if a != b:
-            return start + next(at for at, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
-    return None if ours.size() == theirs.size() else size
+def _first_different_record(disk: Disk, paths: tuple[str, str], snapshot_id: OffsetAndEpoch) -> int | None:
+    """Return the index of the record; None if both have the same, apart from timestamps and batches."""
+    ours, theirs = (_records(disk, path, snapshot_id) for path in paths)
+    with closing(ours), closing(theirs):
+        for index, (one, other) in enumerate(zip_longest(ours, theirs)):
+            if one != other:
+                return index
+    return None
+
+
+def _records(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Generator[tuple[object, ...], None, None]:
+    with closing(open_snapshot(disk, path, snapshot_id)) as batches:
+        for batch in batches:
+            for record in decode_records(batch.data, 0, batch.header):
+                yield batch.header.is_control, record.key, record.value, record.headers
+
+
+def _have_same_bytes(ours: DiskFile, theirs: DiskFile) -> bool:
+    size = ours.size()
+    if size != theirs.size():
+        return False
+    pieces = ((start, min(_PIECE_BYTES, size - start)) for start in range(0, size, _PIECE_BYTES))
+    return all(ours.read_at(*piece) == theirs.read_at(*piece) for piece in pieces)

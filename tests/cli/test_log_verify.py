@@ -102,6 +102,18 @@ class TestLogVerify:
         assert run(["log", "verify", "--json", *replicas]) == 1
         assert len(json.loads(output(capsys)[0][-1])["differences"]) == 1
 
+    def test_a_controllers_directory_has_more_beside_the_topic(
+        self, kafkas: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (kafkas / "bootstrap.checkpoint").write_bytes(b"")
+        assert run(["log", "verify", str(kafkas)]) == 0
+        assert output(capsys)[0][0].endswith("/__cluster_metadata-0")
+
+    def test_nothing_to_check_is_an_error(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+        assert run(["log", "verify", str(tmp_path)]) == 1
+        assert output(capsys)[1].startswith(f"kraft: error: {tmp_path}: nothing to check: ")
+
     def test_a_directory_without_a_log(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["log", "verify", str(tmp_path)]) == 1
         assert output(capsys)[1] == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers
 from kraft_trio.storage.batch_header import patch_base_offset_and_epoch, patch_crc
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.partition_check import PartitionReport, bytes_to_read, check_partition
@@ -399,17 +400,27 @@ class TestComparison:
         )
         assert f"; /other/{name}, position {position}: offsets {offset} to {offset}, epoch " in difference
 
-    async def test_the_first_different_byte_of_a_snapshot_is_named(self) -> None:
-        def differ(disk: SimulatedDisk) -> None:
+    def change_snapshot(self, at: int) -> Callable[[SimulatedDisk], None]:
+        """Change a byte of the batch before the footer."""
+
+        def change(disk: SimulatedDisk) -> None:
             path = f"{DIRECTORY}/{checkpoint_name(OffsetAndEpoch(10, 1))}"
             content = bytearray(disk.read_bytes(path))
-            batch_ = content[-75:]
-            batch_[30] ^= 1
+            position = [position for position, _ in iter_headers(content)][-2]
+            batch_ = content[position:-75]
+            batch_[at] ^= 1
             patch_crc(batch_)
-            content[-75:] = batch_
+            content[position:-75] = batch_
             disk.replace_now(path, bytes(content))
 
-        difference = await self.pair(differ)
+        return change
+
+    async def test_the_first_different_record_of_a_snapshot_is_named(self) -> None:
+        difference = await self.pair(self.change_snapshot(-2))
         assert difference is not None
-        assert difference.startswith("snapshot 10@1, position ")
+        assert re.match(r"snapshot 10@1, record [1-9]\d*: /one/", difference)
         assert "/one/00000000000000000010-0000000001.checkpoint; /other/" in difference
+
+    async def test_other_timestamps_in_a_snapshot_are_no_difference(self) -> None:
+        """Each replica of Kafka writes the time of its own snapshot."""
+        assert await self.pair(self.change_snapshot(34)) is None
