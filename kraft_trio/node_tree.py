@@ -22,12 +22,13 @@ from kraft_trio.actors.read_index_lookup import ReadIndexLookup
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.request_router import FORWARDER_CLIENT_ID, RequestRouter
+from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver
 from kraft_trio.actors.transfer_asker import TransferAsker
 from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID, REPLICA_CLIENT_ID
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.state_machine import StateSnapshots
@@ -97,7 +98,7 @@ class NodeTree(Generic[R]):
         """Those of the HTTP listener's users."""
         self.network = network
         """That of the environment, secured as the configuration asks."""
-        client_id = f"raft-client-{config.node_id}"
+        client_id = f"{REPLICA_CLIENT_ID}{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
         self.client, self.forwarder, self._reader = (
             NetworkClient(network, name, environment.random, config.max_request_bytes, backoff_max_ms)

@@ -25,7 +25,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.reassignment_requests import ReassignmentRequests
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.replica_snapshot_requests import ReplicaSnapshotRequests, TakeSnapshot, TellStatus
-from kraft_trio.actors.voter_change_requests import VoterChangeRequests
+from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID, VoterChangeRequests
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import UnsupportedVersionError
@@ -81,8 +81,6 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
-FORWARDER_CLIENT_ID = "kraft-forwarder"
-"""Marks a request that a node has passed on, so that it is not passed on again."""
 NOT_NOW = "this connection needs no authentication, or has it already"
 
 
@@ -153,7 +151,7 @@ class RequestRouter:
                 | UpdateFeaturesRequest()
                 | TransferLeadershipRequest()
             ):
-                return await self._voter_changes.route(request, listener_name)
+                return await self._voter_changes.route(request, listener_name, header.client_id)
             case AlterPartitionReassignmentsRequest():
                 return await self._reassignments.alter(request, listener_name)
             case ListPartitionReassignmentsRequest():

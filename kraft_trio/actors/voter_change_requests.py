@@ -45,15 +45,30 @@ VoterChangeRequest = (
 REMOVE_TIMEOUT_MS: Final = 10_000
 """The deadline of RemoveRaftVoter, which has no field for it."""
 
+FORWARDER_CLIENT_ID: Final = "kraft-forwarder"
+"""Marks a request that a node has passed on, so that it is not passed on again."""
+REPLICA_CLIENT_ID: Final = "raft-client-"
+"""How the client ids of replicas begin, Kafka's too."""
+
 MAX_TIMEOUT_MS: Final = 600_000
 """The longest deadline that a request can set."""
+
+
+def _nowhere() -> None:
+    """Pass nothing on."""
+
+
+def _finds_the_leader(client_id: str | None) -> bool:
+    """Whether a client asks the leader itself: a replica, or a node that passes a request on."""
+    return client_id is not None and client_id.startswith((FORWARDER_CLIENT_ID, REPLICA_CLIENT_ID))
 
 
 class VoterChangeRequests:
     """Routes AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter, UpdateFeatures and TransferLeadership.
 
-    A node that does not lead names the leader to a client of its controller listeners.  On any other listener it passes
-    the request on, except UpdateRaftVoter, which only replicas send.
+    A node that does not lead passes the request on, except UpdateRaftVoter, which only replicas send.  On a controller
+    listener it passes on only what adds or removes a voter, because a tool with --bootstrap-server may ask any node
+    that Metadata names.  It names the leader to replicas and to nodes that pass on.
     """
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], forwarding: ChangeForwarding) -> None:
@@ -62,8 +77,11 @@ class VoterChangeRequests:
         self._view = view
         self._forwarding = forwarding
 
-    async def route(self, request: VoterChangeRequest, listener_name: str) -> Answer:
+    async def route(self, request: VoterChangeRequest, listener_name: str, client_id: str | None = None) -> Answer:
         """Put the request into the coordinator's mailbox, waiting while that is full."""
+        is_passed_on = listener_name not in self._config.controller_listener_names or (
+            isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest) and not _finds_the_leader(client_id)
+        )
         match request:
             case AddRaftVoterRequest():
                 error = self._cluster_error(request.cluster_id) or timeout_error(request.timeout_ms)
@@ -73,7 +91,7 @@ class VoterChangeRequests:
                     AddRaftVoterResponse,
                     listener_name,
                     error,
-                    forwarded,
+                    forwarded if is_passed_on else _nowhere,
                 )
             case RemoveRaftVoterRequest():
                 forwarded = self._forwarded(REMOVE_RAFT_VOTER, request, REMOVE_TIMEOUT_MS, RemoveRaftVoterResponse)
@@ -82,7 +100,7 @@ class VoterChangeRequests:
                     RemoveRaftVoterResponse,
                     listener_name,
                     self._cluster_error(request.cluster_id),
-                    forwarded,
+                    forwarded if is_passed_on else _nowhere,
                 )
             case UpdateFeaturesRequest():
                 forwarded = self._forwarded(UPDATE_FEATURES, request, request.timeout_ms, UpdateFeaturesResponse)
@@ -91,10 +109,13 @@ class VoterChangeRequests:
                     UpdateFeaturesResponse,
                     listener_name,
                     timeout_error(request.timeout_ms),
-                    forwarded,
+                    forwarded if is_passed_on else _nowhere,
                 )
             case TransferLeadershipRequest():
                 error = self._cluster_error(request.cluster_id) or timeout_error(request.timeout_ms)
+                forwarded = self._forwarded(
+                    TRANSFER_LEADERSHIP, request, request.timeout_ms, TransferLeadershipResponse
+                )
                 return await self._deliver(
                     lambda reply: TransferLeadershipReceived(
                         request.voter_id, self._deadline(request.timeout_ms), reply
@@ -102,7 +123,7 @@ class VoterChangeRequests:
                     TransferLeadershipResponse,
                     listener_name,
                     error,
-                    self._forwarded(TRANSFER_LEADERSHIP, request, request.timeout_ms, TransferLeadershipResponse),
+                    forwarded if is_passed_on else _nowhere,
                 )
             case UpdateRaftVoterRequest():
                 error = self._cluster_error(request.cluster_id or "")  # a voter names it
@@ -120,14 +141,14 @@ class VoterChangeRequests:
         respond: Callable[[ErrorCode, str], T],
         listener_name: str,
         error: tuple[ErrorCode, str] | None,
-        forwarded: Callable[[], Answer | None] = lambda: None,
+        forwarded: Callable[[], Answer | None] = _nowhere,
     ) -> Answer:
         if error is not None:
             return Ready(respond(*error))
         reply: Reply[T] = Reply()
         if await deliver(self._view.value.voter_changes, message(reply)):
             return Awaited((reply,), _told_to_look_again)
-        if listener_name not in self._config.controller_listener_names and (answer := forwarded()) is not None:
+        if (answer := forwarded()) is not None:
             return answer
         reason = who_leads(self._view.value, listener_name)
         return Ready(_told_to_look_again((respond(ErrorCode.not_leader_or_follower, reason),)))

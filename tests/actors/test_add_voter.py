@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 import trio
 
+from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
@@ -103,11 +104,13 @@ async def test_an_id_is_added_once(cluster: Cluster, other_disk: bool) -> None:
     assert str(cluster.key_of(3)) in str(response.error_message)
 
 
+@pytest.mark.parametrize("client_id", ["raft-client-4", FORWARDER_CLIENT_ID])
 @on_cluster()
-async def test_a_node_that_does_not_lead_says_who_does(cluster: Cluster) -> None:
+async def test_a_node_that_does_not_lead_says_who_does(cluster: Cluster, client_id: str) -> None:
+    """To replicas and to nodes that pass requests on; see test_change_forwarding.py."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
-    response = await add_voter(cluster, cluster.others(leader)[0], ReplicaKey(4, UUID(int=4)))
+    response = await add_voter(cluster, cluster.others(leader)[0], ReplicaKey(4, UUID(int=4)), client_id=client_id)
     assert response.error == ErrorCode.not_leader_or_follower
     assert f"node {leader.key.id} leads epoch 1, at {cluster.endpoint_of(leader.key.id)}" in str(response.error_message)
 

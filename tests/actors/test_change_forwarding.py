@@ -1,4 +1,4 @@
-"""A node passes voter changes on to the leader, if they come from a client listener (KIP-853 "AddVoter")."""
+"""A node passes voter changes of clients on to the leader (KIP-853 "AddVoter")."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import RawClient
-from tests.support.voter_change_requests import add_voter, beside, held, until_asked
+from tests.support.voter_change_requests import add_voter, beside, held, remove_voter, until_asked
 
 BROKER = 4
 
@@ -128,13 +128,23 @@ async def test_a_broker_passes_a_transfer_on(cluster: Cluster) -> None:
 
 
 @on_cluster(observers=1, started=())
-async def test_a_controller_listener_names_the_leader_instead(cluster: Cluster) -> None:
+async def test_a_controller_listener_passes_on_who_is_added_and_removed(cluster: Cluster) -> None:
     leader = await with_client_listeners(cluster)
     follower = a_follower(cluster, leader)
-    refused = await add_voter(cluster, follower, cluster.key_of(BROKER))
+    assert (await add_voter(cluster, follower, cluster.key_of(BROKER))).error == ErrorCode.none
+    assert leader.log.voters.voters.ids == (1, 2, 3, BROKER)
+    assert (await remove_voter(cluster, follower, cluster.key_of(BROKER))).error == ErrorCode.none
+    assert leader.log.voters.voters.ids == (1, 2, 3)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_controller_listener_names_the_leader_for_a_transfer(cluster: Cluster) -> None:
+    leader = await with_client_listeners(cluster)
+    follower = a_follower(cluster, leader)
+    async with RawClient.connected(cluster, follower.key.id) as client:
+        refused = await client.ask(TRANSFER_LEADERSHIP, TransferLeadershipRequest(CLUSTER_ID, follower.key.id, 5000))
     assert refused.error == ErrorCode.not_leader_or_follower
     assert f"node {leader.key.id} leads" in str(refused.error_message)
-    assert leader.log.voters.voters.ids == (1, 2, 3)
 
 
 @on_cluster(observers=1, started=())

@@ -111,7 +111,7 @@ async def test_another_cluster_is_refused(cluster: Cluster) -> None:
 async def test_a_node_that_does_not_lead_says_who_does(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
-    response = await remove_voter(cluster, cluster.others(leader)[0], cluster.key_of(3))
+    response = await remove_voter(cluster, cluster.others(leader)[0], cluster.key_of(3), client_id="raft-client-2")
     assert response.error == ErrorCode.not_leader_or_follower
     assert f"node {leader.key.id} leads" in str(response.error_message)
 

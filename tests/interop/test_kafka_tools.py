@@ -98,6 +98,22 @@ def test_brokers_pass_changes_on_to_the_leader(make_quorum: Any) -> None:
     assert len(voters(quorum, quorum.leader().id)) == 2
 
 
+@pytest.mark.nightly
+def test_any_node_takes_changes_as_a_bootstrap_server(make_quorum: Any) -> None:
+    """Nodes have one listener by default, and the client asks whichever node it likes best."""
+    quorum: Quorum = make_quorum(3, 1, is_steady=True)
+    quorum.start()
+    quorum.produce(["one"])
+    quorum.wait_until_caught_up()
+    follower = next(id for id in (1, 2, 3) if id != quorum.leader().id)
+    asked = ["--bootstrap-server", str(quorum.nodes[follower].endpoint)]
+    added = tool("MetadataQuorumCommand", *asked, "--command-config", str(quorum.nodes[4].properties), "add-controller")
+    assert added.stdout.startswith("Added controller 4"), added.stdout + added.stderr
+    removing = ["--controller-id", "4", "--controller-directory-id", directory_id(quorum, 4)]
+    removed = tool("MetadataQuorumCommand", *asked, "remove-controller", *removing)
+    assert "controller 4" in removed.stdout, removed.stdout + removed.stderr
+
+
 def test_features_are_described_and_never_taken_back(quorum: Quorum) -> None:
     controller = ["--bootstrap-controller", str(quorum.nodes[1].endpoint)]
     described = tool("FeatureCommand", *controller, "describe").stdout.split()

@@ -40,9 +40,11 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
-async def ask(cluster: Cluster, node: Node, api: Api[RequestT, ResponseT], request: RequestT) -> ResponseT:
+async def ask(
+    cluster: Cluster, node: Node, api: Api[RequestT, ResponseT], request: RequestT, client_id: str = "test"
+) -> ResponseT:
     """Over a connection of its own."""
-    async with RawClient.connected(cluster, node.key.id) as client:
+    async with RawClient.connected(cluster, node.key.id, client_id=client_id) as client:
         return await client.ask(api, request)
 
 
@@ -55,17 +57,24 @@ async def add_voter(
     timeout_ms: int = 10_000,
     ack_when_committed: bool = True,
     cluster_id: str | None = CLUSTER_ID,
+    client_id: str = "test",
 ) -> AddRaftVoterResponse:
     """Ask `node` to add that replica, which listens where the cluster says unless `listeners` says otherwise."""
     own = Endpoints({LISTENER: cluster.endpoint_of(key.id)}) if listeners is None else listeners
     request = AddRaftVoterRequest(cluster_id, timeout_ms, key.id, key.directory_id, own, ack_when_committed)
-    return await ask(cluster, node, ADD_RAFT_VOTER, request)
+    return await ask(cluster, node, ADD_RAFT_VOTER, request, client_id)
 
 
 async def remove_voter(
-    cluster: Cluster, node: Node, key: ReplicaKey, *, cluster_id: str | None = CLUSTER_ID
+    cluster: Cluster,
+    node: Node,
+    key: ReplicaKey,
+    *,
+    cluster_id: str | None = CLUSTER_ID,
+    client_id: str = "test",
 ) -> RemoveRaftVoterResponse:
-    return await ask(cluster, node, REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(cluster_id, key.id, key.directory_id))
+    request = RemoveRaftVoterRequest(cluster_id, key.id, key.directory_id)
+    return await ask(cluster, node, REMOVE_RAFT_VOTER, request, client_id)
 
 
 async def update_voter(
