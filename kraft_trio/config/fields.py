@@ -292,9 +292,9 @@ class ConfigFields(LimitFields):
     kafka_records: str = config_key(
         "kraft.kafka.records",
         values.KAFKA_RECORDS,
-        "Which records the leader takes.  `readable`: those that replicas of Apache Kafka "
-        "[can read](KAFKA.md#records-that-kafka-can-read); `any`: all; `auto`: all until such a replica is known, then "
-        "those that it can read, and on `__cluster_metadata` none.",
+        "`readable`: the leader takes the records that replicas of Apache Kafka "
+        "[can read](KAFKA.md#records-that-kafka-can-read).  `auto`: it refuses the others once it knows such a "
+        "replica, and on `__cluster_metadata` all.  `any`: it refuses none.",
         default=AUTOMATIC,
     )
 
