@@ -120,7 +120,8 @@ def test_kafkas_tools_write_read_and_describe(
     assert produced.returncode == 0, produced.stderr
     reading = ["--topic", TOPIC, "--partition", "0", "--offset", "earliest", "--max-messages", str(len(written))]
     read = tool("consumer.ConsoleConsumer", *asked, *reading, "--consumer.config", file)
-    assert read.stdout.splitlines() == written, read.stderr
+    # Before them, Kafka 4.4 says that an option is deprecated.
+    assert read.stdout.splitlines()[-len(written) :] == written, read.stderr
     described = tool("MetadataQuorumCommand", *asked, "--command-config", file, "describe", "--status")
     assert "LeaderId:" in described.stdout, described.stderr
 
