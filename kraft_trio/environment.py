@@ -12,6 +12,7 @@ import attrs
 
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.record_thread import OffLoop, RecordThread
+from kraft_trio.storage.syncs_in_place import SyncsInPlace
 from kraft_trio.wire.network import Network
 
 
@@ -61,10 +62,13 @@ class Environment:
     off_loop: OffLoop = attrs.field(factory=RecordThread)
     """The place where large or compressed records are checked and decoded."""
 
+    syncs_in_place: SyncsInPlace | None = None
+    """Whether the disk is so fast that a follower waits for it in place; None if it never does."""
+
     @classmethod
     def real(cls) -> Environment:
         """TCP, the file system, a randomly seeded generator and the system's clock."""
         from kraft_trio.storage.real_disk import RealDisk
         from kraft_trio.wire.tcp_network import TcpNetwork
 
-        return cls(network=TcpNetwork(), disk=RealDisk())
+        return cls(network=TcpNetwork(), disk=RealDisk(), syncs_in_place=SyncsInPlace())

@@ -214,6 +214,7 @@ async def _running(
         ),
         now_ms=environment.wall_clock_ms,
         reserve=reserve,
+        syncs_in_place=environment.syncs_in_place,
     )
     try:
         if election_state is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import attrs
 import trio
@@ -39,6 +40,9 @@ from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = get_logger(__name__)
+
+SYNCED_IN_PLACE_BYTES: Final = 64 * 1024
+"""The largest append that the event loop may sync in place.  Nothing here goes on before the append is durable."""
 
 TIMEOUT_SPREAD = 0.1
 """The random part of the fetch timeout, so that followers of a dead leader do not campaign at once."""
@@ -258,7 +262,7 @@ class FollowerReplication:
             except ProtocolError as error:
                 log.error("records from the leader refused", leader_id=self._role.leader_id, reason=str(error))
                 return False
-            await self._context.log.sync()
+            await self._context.log.sync(may_block=len(partition.records) <= SYNCED_IN_PLACE_BYTES)
         if partition.high_watermark >= 0:
             self._context.log.advance_high_watermark(min(partition.high_watermark, self._context.log.synced_end_offset))
         await self._note_fetched()

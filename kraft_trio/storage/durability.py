@@ -22,6 +22,7 @@ from kraft_trio.storage.log_watcher import LogWatcher
 from kraft_trio.storage.quarantine import WHAT_TO_DO, note_damage
 from kraft_trio.storage.recovery_point import RecoveryPoint
 from kraft_trio.storage.segments import Segments
+from kraft_trio.storage.syncs_in_place import SyncsInPlace
 
 log = get_logger(__name__)
 
@@ -41,8 +42,10 @@ class Durability:
         recovery_point: RecoveryPoint,
         reserve: DiskReserve | None,
         watchers: Sequence[LogWatcher],
+        in_place: SyncsInPlace | None = None,
     ) -> None:
         """Opening has synced all segments."""
+        self._in_place = in_place
         self._segments = segments
         self._reserve = reserve
         self._watchers = watchers
@@ -62,7 +65,7 @@ class Durability:
         self.changed = trio.lowlevel.ParkingLot()
         self.high_watermark_moved = trio.lowlevel.ParkingLot()
 
-    async def sync(self) -> int:
+    async def sync(self, *, may_block: bool = False) -> int:
         """See `Log.sync`."""
         self.check_usable()
         end_offset = self._segments.end_offset
@@ -75,7 +78,10 @@ class Durability:
         file = self._segments.active.file
         self._syncs.append(sync)
         try:
-            await file.sync()
+            if may_block and self._in_place is not None and self._in_place.is_fast():
+                self._in_place.sync(file)
+            else:
+                await file.sync()
         except OSError as error:
             raise self.poison(error) from error
         finally:

@@ -32,6 +32,7 @@ from kraft_trio.storage.log_trimmer import LogTrimmer, Spared
 from kraft_trio.storage.log_watcher import LogWatcher
 from kraft_trio.storage.record_chunks import first_record_since
 from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.syncs_in_place import SyncsInPlace
 
 _READ_CHUNK_BYTES = 1024 * 1024
 
@@ -55,13 +56,14 @@ class Log:
         config: LogConfig,
         now_ms: Callable[[], int],
         reserve: DiskReserve | None,
+        syncs_in_place: SyncsInPlace | None,
     ) -> None:
         """Use `open`."""
         self._max_batch_bytes = config.max_batch_bytes
         self._watchers: list[LogWatcher] = []
         self._segments = loaded.segments
         self._state = loaded.state
-        self._durability = Durability(loaded.segments, loaded.recovery_point, reserve, self._watchers)
+        self._durability = Durability(loaded.segments, loaded.recovery_point, reserve, self._watchers, syncs_in_place)
         self._appender = LogAppender(loaded.segments, loaded.state, self._durability, self._watchers, config, now_ms)
         self._trimmer = LogTrimmer(
             loaded.segments, loaded.snapshots, loaded.state, self._durability, self._watchers, now_ms
@@ -81,16 +83,18 @@ class Log:
         config: LogConfig,
         now_ms: Callable[[], int],
         reserve: DiskReserve | None = None,
+        syncs_in_place: SyncsInPlace | None = None,
     ) -> Log:
         """Open the log in `directory`, or create it.  Blocks until everything in it is durable.
 
         `now_ms` is the wall clock in milliseconds since 1970.  It only decides when segments and snapshots are old.
-        `reserve` is released when the disk is full.  Raises CorruptLogError for damage, StorageError for unusable
-        files, StorageFailure if the disk fails, DiskFullError if it is full.
+        `reserve` is released when the disk is full.  `syncs_in_place` decides about syncs that may block.  Raises
+        CorruptLogError for damage, StorageError for unusable files, StorageFailure if the disk fails, DiskFullError if
+        it is full.
         """
         try:
             loaded = load_log(disk, directory, topic_id, static_voters, config.max_producers)
-            return cls(loaded, config, now_ms, reserve)
+            return cls(loaded, config, now_ms, reserve, syncs_in_place)
         except OSError as error:
             raise storage_failure(f"{directory}: cannot open the log", error) from error
 
@@ -314,13 +318,14 @@ class Log:
             batches = memoryview(batches)[: plan.size]
         return self._appender.append(batches, plan, self._high_watermark)
 
-    async def sync(self) -> int:
+    async def sync(self, *, may_block: bool = False) -> int:
         """Make everything durable that was appended or truncated before the call; return that end (exclusive).
 
-        Always waits until the fsync ends.  If the caller is cancelled meanwhile, moves `synced_end_offset` and then
-        raises Cancelled.  Raises StorageFailure if this fsync fails, or if the log is poisoned.
+        Always waits until the fsync ends.  With `may_block`, blocks the event loop while the device is fast.  If the
+        caller is cancelled meanwhile, moves `synced_end_offset` and then raises Cancelled.  Raises StorageFailure if
+        this fsync fails, or if the log is poisoned.
         """
-        return await self._durability.sync()
+        return await self._durability.sync(may_block=may_block)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Note that everything before `offset` (exclusive) is committed.  A lower offset changes nothing.
