@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -60,9 +59,17 @@ class FollowerReplication:
     def __init__(self, context: EpochContext, role: Follower) -> None:
         self._context = context
         self._role = role
-        self._fetch_timer = trio.CancelScope()
+        self._fetch_due_s = math.inf
+        """When the fetch timer runs out, on Trio's clock."""
+        self._answer_due_s = math.inf
+        """When the wait for the answer to the Fetch under way is over."""
+        self._answer_scope = trio.CancelScope()
+        self._next_look = trio.CancelScope()
         self._has_fetched = role.has_fetched
         self._timeout_s = context.config.fetch_timeout_ms / 1000 * context.random.uniform(1.0, 1.0 + TIMEOUT_SPREAD)
+        self._answer_timeout_s = (
+            fetch_answer_wait_ms(context.config.fetch_timeout_ms, context.config.request_timeout_ms) / 1000
+        )
         self._max_wait_ms = fetch_max_wait_ms(context.config.fetch_timeout_ms, context.config.request_timeout_ms)
         self._successor_deadline = math.inf
         if role.leader_resigned:
@@ -83,7 +90,7 @@ class FollowerReplication:
         """Fetch from the leader until cancelled (KIP-595 "Fetch")."""
         self._reset_fetch_timer()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch_fetch_timer)
+            nursery.start_soon(self._watch_timers)
             while True:
                 await self._fetch_from(self._next_endpoint())
                 if self._role.lost_pre_vote and self.last_heard_s is None:
@@ -93,23 +100,38 @@ class FollowerReplication:
     def campaign_after(self, delay_ms: int) -> None:
         """Let the fetch timer run out within `delay_ms`, because the leader has resigned (EndQuorumEpoch)."""
         self._successor_deadline = trio.current_time() + delay_ms / 1000
-        self._fetch_timer.deadline = min(self._fetch_timer.deadline, self._successor_deadline)
+        self._fetch_due_s = min(self._fetch_due_s, self._successor_deadline)
+        self._next_look.deadline = min(self._next_look.deadline, self._fetch_due_s)
 
     # The fetch timer: only a response to Fetch or FetchSnapshot resets it
 
     def _reset_fetch_timer(self) -> None:
-        self._fetch_timer.deadline = min(trio.current_time() + self._timeout_s, self._successor_deadline)
+        self._fetch_due_s = min(trio.current_time() + self._timeout_s, self._successor_deadline)
 
-    async def _watch_fetch_timer(self) -> None:
-        """When the fetch timer runs out, a voter becomes Prospective and an observer looks elsewhere for the leader."""
+    async def _watch_timers(self) -> None:
+        """End a wait for an answer that takes too long, and note when the fetch timer runs out.
+
+        Each Fetch moves both times, and Trio takes long to set a deadline.  So this looks when one of them may have
+        come.  A time that is set later is not earlier than the shortest timeout from now.
+        """
+        shortest_s = min(self._timeout_s, self._answer_timeout_s)
         while True:
-            with self._fetch_timer:
-                await trio.sleep(math.inf)
-            self._fetch_timer = trio.CancelScope()
-            self._successor_deadline = math.inf
-            self._reset_fetch_timer()
-            self._lost_leader = True
-            await self._context.tell_election(TimedOut(self._context.stamp))
+            if trio.current_time() >= self._answer_due_s:
+                self._answer_due_s = math.inf
+                self._answer_scope.cancel()
+            if trio.current_time() >= self._fetch_due_s:
+                await self._run_out()
+            due_s = min(self._answer_due_s, self._fetch_due_s, self._successor_deadline)
+            self._next_look = trio.CancelScope(deadline=min(due_s, trio.current_time() + shortest_s))
+            with self._next_look:
+                await trio.sleep_forever()
+
+    async def _run_out(self) -> None:
+        """The fetch timer runs out: a voter becomes Prospective, and an observer looks elsewhere for the leader."""
+        self._successor_deadline = math.inf
+        self._reset_fetch_timer()
+        self._lost_leader = True
+        await self._context.tell_election(TimedOut(self._context.stamp))
 
     def _next_endpoint(self) -> Endpoint | None:
         """The leader.  A node that has lost it also tries the bootstrap servers in turn (KAFKA-17751).
@@ -151,43 +173,29 @@ class FollowerReplication:
         """Fetch until the leader names a snapshot.  Returns False if the caller should pause.
 
         One scope bounds the wait for each answer in turn, because a scope costs more than the rest of a round trip
-        without news.
+        without news.  `_watch_timers` cancels it.
         """
         response: FetchResponse | None = None
         with trio.CancelScope() as scope:
+            self._answer_scope = scope
             while not self._needs_snapshot:
-                scope.deadline = trio.current_time() + timeout_s
-                response = await connection.request(FETCH, self._fetch_request())
+                self._answer_due_s = trio.current_time() + timeout_s
+                try:
+                    response = await connection.request(FETCH, self._fetch_request())
+                finally:
+                    self._answer_due_s = math.inf
                 if scope.cancel_called:
                     break
-                takes_time = self._takes_time(response)
-                if takes_time:
-                    scope.deadline = math.inf
-                if not await self._act_on(response, connection, timeout_s, takes_time=takes_time):
+                if not await self._act_on(response, connection, timeout_s):
                     return False
         if response is None or scope.cancelled_caught:
             raise NetworkError(f"no answer to a Fetch in {timeout_s:g} s")
         if scope.cancel_called:
             # The response arrived just when the time was over.
-            return await self._act_on(response, connection, timeout_s, takes_time=True)
+            return await self._act_on(response, connection, timeout_s)
         return True
 
-    def _takes_time(self, response: FetchResponse) -> bool:
-        """Whether this replica has to wait for its disk or for another actor to act on the response."""
-        partition = response.partitions[0] if len(response.partitions) == 1 else None
-        return (
-            partition is None
-            or len(partition.records) > 0
-            or partition.error != ErrorCode.none
-            or partition.diverging is not None
-            or partition.snapshot_id is not None
-            or self._context.snapshot_fetch.snapshot_id is not None
-            or not self._has_fetched
-        )
-
-    async def _act_on(
-        self, response: FetchResponse, connection: Connection, timeout_s: float, *, takes_time: bool
-    ) -> bool:
+    async def _act_on(self, response: FetchResponse, connection: Connection, timeout_s: float) -> bool:
         """Act on the response to a Fetch.  Returns False if the caller should pause before the next one."""
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
@@ -202,13 +210,11 @@ class FollowerReplication:
         if self._elsewhere is not None:
             await self._tell_of_move(self._elsewhere)
         self._read_round = partition.read_round
-        if takes_time:
-            with self._heard_from_leader():
-                return await self._apply(partition, connection, timeout_s)
-        self._note_heard()
-        going_on = await self._apply(partition, connection, timeout_s)
-        self._reset_fetch_timer()
-        return going_on
+        self._stop_fetch_timer()
+        try:
+            return await self._apply(partition, connection, timeout_s)
+        finally:
+            self._reset_fetch_timer()
 
     def _is_from_leader(self, leader_id: int, leader_epoch: int) -> bool:
         """Whether a response belongs to this epoch (rule R3)."""
@@ -224,20 +230,12 @@ class FollowerReplication:
         log.info("leader found elsewhere", leader_id=self._role.leader_id, endpoint=str(endpoint))
         await self._context.tell_election(LeaderAnsweredAt(self._context.stamp, Endpoints({listener: endpoint})))
 
-    @contextmanager
-    def _heard_from_leader(self) -> Iterator[None]:
+    def _stop_fetch_timer(self) -> None:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
-        self._note_heard()
-        self._fetch_timer.deadline = self._successor_deadline
-        try:
-            yield
-        finally:
-            self._reset_fetch_timer()
-
-    def _note_heard(self) -> None:
         self._lost_leader = False
         self._failure = ""
         self.last_heard_s = trio.current_time()
+        self._fetch_due_s = self._successor_deadline
 
     def _fetch_request(self) -> FetchRequest:
         return replica_fetch_request(self._context, max_wait_ms=self._max_wait_ms, read_round=self._read_round)
@@ -320,7 +318,8 @@ class FollowerReplication:
             return False
         if not self._is_from_leader(response.leader_id, response.leader_epoch):
             return False
-        with self._heard_from_leader():
+        self._stop_fetch_timer()
+        try:
             try:
                 await self._context.snapshot_fetch.take(response)
             except (ProtocolError, DiskFullError) as error:
@@ -328,6 +327,8 @@ class FollowerReplication:
                 return False
             await self._note_fetched()
             return await self._install_if_complete(connection, timeout_s)
+        finally:
+            self._reset_fetch_timer()
 
     async def _install_if_complete(self, connection: Connection, timeout_s: float) -> bool:
         """Replace the log by the snapshot if it is complete, and stay in contact with the leader meanwhile."""
