@@ -30,9 +30,10 @@ from kraft_trio.protocol.connection_limits import Activity
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import PRODUCE
-from kraft_trio.wire.apis.fetch import FetchRequest
+from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
+from kraft_trio.wire.fetch_frames import FetchFrames
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
 
@@ -110,6 +111,7 @@ class ServerConnection:
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
         self._max_in_flight = max_in_flight
+        self._fetches = FetchFrames()
         self._in_flight: deque[_InFlight] = deque()
         self._held = 0
         """Bytes of the memory budget that this connection holds."""
@@ -207,6 +209,7 @@ class ServerConnection:
 
     async def _read(self, nursery: trio.Nursery) -> None:
         """Read requests and pass each on; one loop without helpers, because it runs for every request."""
+        fetches = self._fetches
         while True:
             self._receives = True
             frame = await self._reader.read()
@@ -230,7 +233,7 @@ class ServerConnection:
                     await self._memory.take(held, for_replica=self.is_of_replica)
                 self._held += held
             try:
-                header, request = decode_request(frame)
+                header, request = fetches.decode_request(frame) if self.is_of_replica else decode_request(frame)
             except UnsupportedVersionError as error:
                 header, answer = self._router.refuse_version(error)
             else:
@@ -326,11 +329,12 @@ class ServerConnection:
             header = done.header
             try:
                 response = done.answer.response()
-                parts = (
-                    []
-                    if response is None
-                    else encode_response_parts(header.api, header.version, header.correlation_id, response)
-                )
+                if header.api is FETCH:
+                    parts = self._fetches.encode_response_parts(header.version, header.correlation_id, response)
+                elif response is None:
+                    parts = []
+                else:
+                    parts = encode_response_parts(header.api, header.version, header.correlation_id, response)
             except (StorageError, StorageFailure):
                 raise
             except Exception as error:

@@ -41,7 +41,7 @@ _REQUEST_FRAME_START: Final = Struct(">ihhih")
 _INT32: Final = Struct(">i")
 _LENGTH_BYTES: Final = 4
 _NO_TAGGED_FIELDS: Final = b"\0"
-_PART_BYTES: Final = 32 * 1024
+PART_BYTES: Final = 32 * 1024
 """A chunk of at least this size is sent by itself; smaller chunks are cheaper to copy into one part."""
 
 
@@ -136,10 +136,10 @@ def encode_response_parts(
 ) -> list[bytes]:
     """The frame of a response, length included, in parts to send one by one.  Large byte strings are not copied."""
     chunks = _response_chunks(api, version, correlation_id, response)
-    if max(map(len, chunks)) < _PART_BYTES:
+    if max(map(len, chunks)) < PART_BYTES:
         return [b"".join(chunks)]
     parts: list[bytes] = []
-    for is_large, neighbours in groupby(chunks, key=lambda chunk: len(chunk) >= _PART_BYTES):
+    for is_large, neighbours in groupby(chunks, key=lambda chunk: len(chunk) >= PART_BYTES):
         if is_large:
             parts += neighbours
         else:

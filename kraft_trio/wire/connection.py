@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import trio
 
@@ -15,9 +15,11 @@ from kraft_trio.wire.apis.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.codec import decode_response, encode_request, response_correlation_id
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.fetch_frames import FetchFrames
 from kraft_trio.wire.framing import Frame, FrameReader
 from kraft_trio.wire.network import Session
 
@@ -38,6 +40,7 @@ class Connection:
         self._stream = stream
         self._reader = FrameReader(stream, limit)
         self._client_id = client_id
+        self._fetches = FetchFrames()
         self._correlation_id = -1
         self._busy = False
         self._session: Session | None = getattr(stream, "session", None)
@@ -164,7 +167,11 @@ class Connection:
         if self._session is not None and trio.current_time() >= self._session.due_s:
             await self._renew(self._session)
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
-        frame = encode_request(api, version, self._correlation_id, self._client_id, request)
+        if api is FETCH:
+            fetch = cast(FetchRequest, request)
+            frame = self._fetches.encode_request(version, self._correlation_id, self._client_id, fetch)
+        else:
+            frame = encode_request(api, version, self._correlation_id, self._client_id, request)
         self._unanswered.append((version, self._correlation_id))
         self._busy = True
         try:
@@ -193,6 +200,8 @@ class Connection:
             raise ProtocolError(f"{api.name}: answer to request {correlation_id}, but {asked} was asked")
         if api.key == API_VERSIONS.key and _is_too_new(frame):
             version = 0
+        if api is FETCH and isinstance(frame, bytes):
+            return cast(ResponseT, self._fetches.decode_response(version, frame))
         return decode_response(api, version, frame)[1]
 
 
