@@ -50,34 +50,34 @@ def leader_in_snapshot_response(response: FetchSnapshotResponse, listener_name: 
 
 def replica_fetch_request(context: EpochContext, *, max_wait_ms: int, read_round: int = NO_ROUND) -> FetchRequest:
     """A Fetch from the end of this replica's log.  The whole log must be synced, because the position promises it."""
-    log, config = context.log, context.config
+    log, config, key = context.log, context.config, context.key
     assert log.end_offset == log.synced_end_offset, "a Fetch position must be durable"
     end, high_watermark = log.end, log.high_watermark
-    is_voter = log.voters.voters.is_voter(context.key)
+    is_voter = log.voters.voters.is_voter(key)
+    # Arguments by position, because each commit makes these two on every follower.
+    partition = FetchPartition(
+        config.topic_name,
+        config.topic_id,
+        0,  # partition
+        end.offset,
+        config.fetch_max_bytes,
+        context.epoch,
+        end.epoch,
+        -1,  # log_start_offset
+        key.directory_id,
+        -1 if high_watermark is None else high_watermark,
+    )
     return FetchRequest(
-        cluster_id=context.cluster_id,
-        replica_id=context.key.id,
-        max_wait_ms=max_wait_ms,
-        min_bytes=0,
-        max_bytes=config.fetch_max_bytes,
+        context.cluster_id,
+        key.id,
+        max_wait_ms,
+        0,  # min_bytes
+        config.fetch_max_bytes,
+        partitions=(partition,),
         kraft_versions=None if is_voter else SUPPORTED_KRAFT_VERSIONS,
         listeners=NO_LISTENERS if is_voter else _own_listeners(config),
         read_round=read_round,
         read_lease_wait_ms=promised_wait_ms(config.election_timeout_ms) if read_round and config.has_read_leases else 0,
-        partitions=(
-            FetchPartition(
-                topic_name=config.topic_name,
-                topic_id=config.topic_id,
-                partition=0,
-                current_leader_epoch=context.epoch,
-                fetch_offset=end.offset,
-                last_fetched_epoch=end.epoch,
-                log_start_offset=-1,
-                max_bytes=config.fetch_max_bytes,
-                replica_directory_id=context.key.directory_id,
-                high_watermark=-1 if high_watermark is None else high_watermark,
-            ),
-        ),
     )
 
 

@@ -36,6 +36,7 @@ from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.fetch_frames import FetchFrames
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
+from kraft_trio.wire.produce_frames import ProduceFrames
 
 if TYPE_CHECKING:
     from kraft_trio.actors.sasl_authentication import Session
@@ -112,6 +113,7 @@ class ServerConnection:
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
         self._max_in_flight = max_in_flight
         self._fetches = FetchFrames()
+        self._produces = ProduceFrames()
         self._in_flight: deque[_InFlight] = deque()
         self._held = 0
         """Bytes of the memory budget that this connection holds."""
@@ -209,7 +211,7 @@ class ServerConnection:
 
     async def _read(self, nursery: trio.Nursery) -> None:
         """Read requests and pass each on; one loop without helpers, because it runs for every request."""
-        fetches = self._fetches
+        fetches, produces = self._fetches, self._produces
         while True:
             self._receives = True
             frame = await self._reader.read()
@@ -233,7 +235,12 @@ class ServerConnection:
                     await self._memory.take(held, for_replica=self.is_of_replica)
                 self._held += held
             try:
-                header, request = fetches.decode_request(frame) if self.is_of_replica else decode_request(frame)
+                if self.is_of_replica:
+                    header, request = fetches.decode_request(frame)
+                elif frame.startswith(_PRODUCE):
+                    header, request = produces.decode_request(frame)
+                else:
+                    header, request = decode_request(frame)
             except UnsupportedVersionError as error:
                 header, answer = self._router.refuse_version(error)
             else:
@@ -333,6 +340,8 @@ class ServerConnection:
                     parts = self._fetches.encode_response_parts(header.version, header.correlation_id, response)
                 elif response is None:
                     parts = []
+                elif header.api is PRODUCE:
+                    parts = self._produces.encode_response_parts(header.version, header.correlation_id, response)
                 else:
                     parts = encode_response_parts(header.api, header.version, header.correlation_id, response)
             except (StorageError, StorageFailure):
@@ -360,6 +369,8 @@ class ServerConnection:
         self._sent += sent
         if sent >= ANSWER_BYTES_PER_UNIT and not self.is_of_replica:
             self._lanes.others.charge(sent // ANSWER_BYTES_PER_UNIT)
+        if len(frame) == 1 and sent == len(frame[0]):
+            return
         self._unsent = _rest(frame, sent)
         if self._unsent:
             self._unsent_held = sum(map(len, self._unsent))

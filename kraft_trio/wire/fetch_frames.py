@@ -7,7 +7,6 @@ the rest is one `struct` call.  Whatever a template does not fit goes through th
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, Generic, TypeVar
 
 import attrs
 
@@ -28,68 +27,49 @@ from kraft_trio.wire.codec import (
     encode_response_parts,
 )
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.frame_templates import (
+    CORRELATION_ID,
+    EPOCH,
+    LENGTH_BYTES,
+    OFFSETS,
+    RECORDS,
+    Last,
+    gaps,
+    int32,
+    int64,
+    last_bytes,
+)
 from kraft_trio.wire.writer_source import unsigned_varint
-
-T = TypeVar("T")
-
-_KEY: Final = FETCH.key.to_bytes(2, "big")
-_LENGTH_BYTES: Final = 4
-_ONE_BYTE_VARINT: Final = 0x80
-
-_CORRELATION_ID: Final = 0x5AC3_96E1
-_EPOCH: Final = 0x3C5A_A596
-_OFFSETS: Final = (0x1E87_A5D2_4B96_3CF1, 0x2D69_B4E1_5AC3_87D2, 0x4BF0_96C3_1DA5_78E6)
-"""Numbers that mark where in a frame a field is."""
-_RECORDS: Final = b"\x96\xe1\x3c\x5a\xd2\x87\xb4\x69" * 2
-
-
-def _gaps(frame: bytes, *marks: bytes) -> list[bytes] | None:
-    """What is between the marks, in their order; None unless each is there once."""
-    gaps = []
-    for mark in marks:
-        if frame.count(mark) != 1:
-            return None
-        gap, _, frame = frame.partition(mark)
-        gaps.append(gap)
-    return [*gaps, frame]
-
-
-def _int32(value: int) -> bytes:
-    return value.to_bytes(4, "big")
-
-
-def _int64(value: int) -> bytes:
-    return value.to_bytes(8, "big")
 
 
 class _RequestTemplate:
     """A Fetch of one partition.  Its offset, epoch and high watermark may differ, and the correlation id."""
 
-    def __init__(self, header: RequestHeader, request: FetchRequest, gaps: list[bytes]) -> None:
+    def __init__(self, header: RequestHeader, request: FetchRequest, between: list[bytes]) -> None:
         self.header = header
         self.request = request
         self.partition = request.partitions[0]
-        start, self._second, self._third, self._end = gaps
-        self._start = start[_LENGTH_BYTES:]
-        self._length = start[:_LENGTH_BYTES]
+        start, self._second, self._third, self._end = between
+        self._start = start[LENGTH_BYTES:]
+        self._length = start[:LENGTH_BYTES]
         sizes = len(self._start), len(self._second), len(self._third), len(self._end)
         body = "{}si{}sqi{}sq{}s".format(*sizes)
         self._body = Struct(">" + body)
-        self._frame = Struct(f">{_LENGTH_BYTES}s{body}")
+        self._frame = Struct(f">{LENGTH_BYTES}s{body}")
 
     @classmethod
     def like(cls, header: RequestHeader, request: FetchRequest) -> _RequestTemplate | None:
         if len(request.partitions) != 1 or request.partitions[0].high_watermark == UNSUPPORTED_HIGH_WATERMARK:
             return None
         marked = attrs.evolve(
-            request.partitions[0], fetch_offset=_OFFSETS[0], last_fetched_epoch=_EPOCH, high_watermark=_OFFSETS[1]
+            request.partitions[0], fetch_offset=OFFSETS[0], last_fetched_epoch=EPOCH, high_watermark=OFFSETS[1]
         )
         frame = encode_request(
-            FETCH, header.version, _CORRELATION_ID, header.client_id, attrs.evolve(request, partitions=(marked,))
+            FETCH, header.version, CORRELATION_ID, header.client_id, attrs.evolve(request, partitions=(marked,))
         )
-        position = _int64(_OFFSETS[0]) + _int32(_EPOCH)
-        gaps = _gaps(frame, _int32(_CORRELATION_ID), position, _int64(_OFFSETS[1]))
-        return None if gaps is None else cls(header, request, gaps)
+        position = int64(OFFSETS[0]) + int32(EPOCH)
+        between = gaps(frame, int32(CORRELATION_ID), position, int64(OFFSETS[1]))
+        return None if between is None else cls(header, request, between)
 
     def frame(self, version: int, correlation_id: int, client_id: str, request: FetchRequest) -> bytes | None:
         """The frame of a request, or None if the template does not fit."""
@@ -184,11 +164,11 @@ class _RequestTemplate:
 class _ResponseTemplate:
     """The response for one partition without an error.  Its offsets and records may differ."""
 
-    def __init__(self, version: int, answer: FetchPartitionResponse, gaps: list[bytes]) -> None:
+    def __init__(self, version: int, answer: FetchPartitionResponse, between: list[bytes]) -> None:
         self.version = version
         self.answer = answer
-        start, self._second, third, self._end = gaps
-        assert len(start) == _LENGTH_BYTES, "a response begins with its correlation id"
+        start, self._second, third, self._end = between
+        assert len(start) == LENGTH_BYTES, "a response begins with its correlation id"
         # The length of the records is before them.
         self._third = third[:-1]
         sizes = f"i{len(self._second)}sqqq{len(self._third)}s"
@@ -199,17 +179,17 @@ class _ResponseTemplate:
     def like(cls, version: int, response: FetchResponse) -> _ResponseTemplate | None:
         if version < FETCH.flexible_version or not _is_plain(response):
             return None
-        high_watermark, last_stable, log_start = _OFFSETS
+        high_watermark, last_stable, log_start = OFFSETS
         marked = attrs.evolve(
             response.partitions[0],
             high_watermark=high_watermark,
             last_stable_offset=last_stable,
             log_start_offset=log_start,
-            records=_RECORDS,
+            records=RECORDS,
         )
-        (frame,) = encode_response_parts(FETCH, version, _CORRELATION_ID, FetchResponse(partitions=(marked,)))
-        gaps = _gaps(frame, _int32(_CORRELATION_ID), b"".join(map(_int64, _OFFSETS)), _RECORDS)
-        return None if gaps is None else cls(version, response.partitions[0], gaps)
+        (frame,) = encode_response_parts(FETCH, version, CORRELATION_ID, FetchResponse(partitions=(marked,)))
+        between = gaps(frame, int32(CORRELATION_ID), b"".join(map(int64, OFFSETS)), RECORDS)
+        return None if between is None else cls(version, marked, between)
 
     def parts(self, version: int, correlation_id: int, response: FetchResponse) -> list[bytes] | None:
         """The frame of a response, or None if the template does not fit."""
@@ -248,21 +228,8 @@ class _ResponseTemplate:
         _, second, high_watermark, last_stable, log_start, third = self._head.unpack_from(frame)
         if second != self._second or third != self._third:
             return None
-        size = shift = 0
-        while True:
-            byte = frame[position]
-            position += 1
-            size |= (byte & 0x7F) << shift
-            if byte < _ONE_BYTE_VARINT:
-                break
-            shift += 7
-            if position == len(frame):
-                return None
-        # As the length of a byte string it is one more.  Null is not ours.
-        stop = position + size - 1
-        if not size or size > len(frame) or unsigned_varint(size) != frame[self._head.size : position]:
-            return None
-        if frame[stop:] != self._end:
+        records = last_bytes(frame, position, self._end)
+        if records is None:
             return None
         known = self.answer
         answer = FetchPartitionResponse(
@@ -273,7 +240,7 @@ class _ResponseTemplate:
             high_watermark,
             last_stable,
             log_start,
-            frame[position:stop],
+            records,
             None,
             known.leader_id,
             known.leader_epoch,
@@ -291,24 +258,6 @@ def _is_plain(response: FetchResponse) -> bool:
     return not answer.error and answer.diverging is None and answer.snapshot_id is None
 
 
-class _Last(Generic[T]):
-    """The newest template, and when to make another: the more rarely, the more often none of them has fitted."""
-
-    __slots__ = ("_misses", "template")
-
-    def __init__(self) -> None:
-        self.template: T | None = None
-        self._misses = 0
-
-    def fitted(self) -> None:
-        self._misses = 0
-
-    def is_due(self) -> bool:
-        """Note that the template did not fit.  Returns whether to make another: after 1, 2, 4, 8 … misses in a row."""
-        self._misses += 1
-        return not self._misses & (self._misses - 1)
-
-
 class FetchFrames:
     """Encodes and decodes the Fetches of one connection, of the client or the server.
 
@@ -318,8 +267,8 @@ class FetchFrames:
     __slots__ = ("_requests", "_responses")
 
     def __init__(self) -> None:
-        self._requests: _Last[_RequestTemplate] = _Last()
-        self._responses: _Last[_ResponseTemplate] = _Last()
+        self._requests: Last[_RequestTemplate] = Last()
+        self._responses: Last[_ResponseTemplate] = Last()
 
     def encode_request(self, version: int, correlation_id: int, client_id: str, request: FetchRequest) -> bytes:
         last = self._requests
