@@ -99,7 +99,7 @@ class LeaderRequests:
         self, responses: Sequence[FetchPartitionResponse], listener_name: str
     ) -> tuple[tuple[int, Endpoint], ...]:
         """The leader's endpoint, for a response with an error."""
-        if not any([response.error for response in responses]):
+        if not any(response.error for response in responses):
             return ()
         view = self._view.value
         endpoint = view.leader_endpoint_near(listener_name)
