@@ -45,7 +45,7 @@ def on_cluster(main: Callable[[Cluster], Awaitable[None]], **fields: object) -> 
 def ids_on(cluster: Cluster, node: int) -> list[OffsetAndEpoch]:
     replica = cluster.machines[node].replica
     assert replica is not None
-    return snapshots_of(replica)
+    return list(snapshots_of(replica))
 
 
 class TestTakeSnapshot:
