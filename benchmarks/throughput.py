@@ -21,6 +21,7 @@ LINGER_MS = 5
 AIM_TIMES_ETCD = 2.0
 AIMS_PER_SECOND = {False: 150_000, True: 120_000}
 """By whether the producer is idempotent."""
+AIMED_AT = "producer"
 LOADS = {"producer": "librdkafka through confluent-kafka", "kcat": "kcat, which is librdkafka without Python"}
 
 
@@ -76,7 +77,7 @@ async def _batching(context: Context, cluster: KraftCluster) -> Section:
                 f"{into[-1].result.per_second:,.0f} records/s"
             )
     rows, aims = [], []
-    for (_, idempotence), batched in runs.items():
+    for (load, idempotence), batched in runs.items():
         client = batched[0].result.client
         per_second = statistics.median(run.result.per_second for run in batched)
         rows.append(
@@ -89,13 +90,14 @@ async def _batching(context: Context, cluster: KraftCluster) -> Section:
                 f"{statistics.median(run.servers_cpu_us for run in batched):.1f}",
             )
         )
-        aims.append(
-            Aim(
-                f"at least {AIMS_PER_SECOND[idempotence]:,} records/s of 1 KiB ({client})",
-                f"{per_second:,.0f}",
-                per_second >= AIMS_PER_SECOND[idempotence],
+        if load == AIMED_AT:
+            aims.append(
+                Aim(
+                    f"at least {AIMS_PER_SECOND[idempotence]:,} records/s of 1 KiB ({client})",
+                    f"{per_second:,.0f}",
+                    per_second >= AIMS_PER_SECOND[idempotence],
+                )
             )
-        )
     return Section(
         name="batching",
         title="Throughput with ordinary client batching",
