@@ -106,7 +106,8 @@ class PatroniHost:
             directory=self.directory,
         )
         self.configuration.write_text(text)
-        shutil.copy(self.configuration, self.directory)
+        # Patroni's modules set the umask of a process that imports them.
+        Path(shutil.copy(self.configuration, self.directory)).chmod(0o644)
         return text
 
     # Processes

@@ -13,10 +13,11 @@ from kraft_trio.protocol import votes
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.cluster import Cluster, simulate
+from kraft_trio.simulation.facts.history import Outcome as RequestOutcome
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script import recovery
 from kraft_trio.simulation.script.header import Header
-from kraft_trio.simulation.script.recovery import PROGRESS
+from kraft_trio.simulation.script.recovery import CHANGES, PROGRESS
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps_disk import FailWrite, FullDisk, Rot
@@ -78,6 +79,25 @@ class TestRecovery:
         monkeypatch.setattr(recovery._Recovery, "_keeps_leading", is_removed)
         plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
+
+    @pytest.mark.parametrize("is_removed", [True, False])
+    def test_a_voter_may_be_removed_by_its_replica_meanwhile(self, is_removed: bool) -> None:
+        """Seed 93391: node 2 had a blank disk and joined by itself, which removes the voter that it was."""
+
+        async def main(cluster: Cluster) -> None:
+            await elected(cluster)
+            request = cluster.administrator.remove_voter(3, at=None, within_s=5)
+            await request.ended.wait()
+            request.operation.outcome = RequestOutcome.FAIL
+            if not is_removed:
+                request.operation.voter = cluster.nodes[2].key
+            await recovery._Recovery(cluster)._made(request)
+
+        if is_removed:
+            simulate(main)
+        else:
+            with pytest.raises(InvariantViolated, match=CHANGES):
+                simulate(main)
 
     def test_a_leader_may_hand_over_as_asked_before(self) -> None:
         """Seed 60037: the request was still pending when the faults stopped."""

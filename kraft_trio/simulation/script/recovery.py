@@ -23,7 +23,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.deterministic import sleep
-from kraft_trio.simulation.facts.history import ADD_VOTER, EXECUTE, Outcome
+from kraft_trio.simulation.facts.history import ADD_VOTER, EXECUTE, REMOVE_VOTER, Outcome
 from kraft_trio.simulation.facts.voter_sets import is_member
 from kraft_trio.simulation.script.steps import NotAsExpected, Step
 from kraft_trio.simulation.script.steps_network import AnswersOnly, OneWay, RequestsOnly
@@ -345,10 +345,13 @@ class _Recovery:
         with trio.move_on_after(2 * CHANGED_WITHIN_S):
             await request.ended.wait()
         key = operation.voter
-        is_in_already = (
-            operation.kind == ADD_VOTER and key is not None and is_member(self._cluster.survivability.committed(), key)
+        # A replica that joins by itself also removes the one whose disk it replaces.
+        is_so_already = (
+            operation.kind in (ADD_VOTER, REMOVE_VOTER)
+            and key is not None
+            and is_member(self._cluster.survivability.committed(), key) == (operation.kind == ADD_VOTER)
         )
-        if operation.outcome is not Outcome.OK and not is_in_already:
+        if operation.outcome is not Outcome.OK and not is_so_already:
             asked = f"everybody has the same log, and an administrator asks: {operation.asks}"
             await self._violated(CHANGES, (asked, str(operation)), sorted(self._cluster.machines))
 
