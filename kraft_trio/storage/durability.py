@@ -223,8 +223,7 @@ class Durability:
 
     def wake(self) -> None:
         """Wake the tasks that wait for any change of the log."""
-        if self.changed:
-            self.changed.unpark_all()
+        self.wake_for_append()
         if self.high_watermark_moved:
             self.high_watermark_moved.unpark_all()
 

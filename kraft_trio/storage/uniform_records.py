@@ -37,7 +37,7 @@ def end_of_uniform(data: bytes, at: int, first: int, count: int) -> tuple[int, i
 
 
 def _records_of_run(data: bytes, at: int, length: int, first: int, count: int) -> int:
-    """How many records of `length` bytes are a run; 0 if there is none.  May raise IndexError instead."""
+    """Count the records of the run, which take `length` bytes each; 0 without a run.  May raise IndexError instead."""
     if not length:
         return 0
     has_one_byte = first < _ONE_BYTE
