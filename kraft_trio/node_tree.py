@@ -13,6 +13,7 @@ from kraft_trio.actors.command_executor import CommandExecutor
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
+from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.log_cleaner import LogCleaner
 from kraft_trio.actors.memory_budget import MemoryBudget
@@ -100,8 +101,11 @@ class NodeTree(Generic[R]):
         """That of the environment, secured as the configuration asks."""
         client_id = f"{REPLICA_CLIENT_ID}{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
+        controllers = KafkaControllers(config.topic_name)
         self.client, self.forwarder, self._reader = (
-            NetworkClient(network, name, environment.random, config.max_request_bytes, backoff_max_ms)
+            NetworkClient(
+                network, name, environment.random, config.max_request_bytes, backoff_max_ms, controllers.negotiated
+            )
             for name in (client_id, FORWARDER_CLIENT_ID, client_id)
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
@@ -125,6 +129,7 @@ class NodeTree(Generic[R]):
             failures=self._failures,
             refusals=self.refusals,
             kafka=KafkaReplicas(config),
+            controllers=controllers,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from uuid import UUID
 
 import attrs
 import trio
 
+from kraft_trio.actors.controller_registrar import Registration
 from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.epoch_guard import EpochGuard
@@ -23,6 +25,7 @@ from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.role_changes import Ruling, Situation, judge
 from kraft_trio.actors.shared_node_id import SharedNodeId
+from kraft_trio.actors.witness_restraint import WitnessRestraint
 from kraft_trio.channels import Reply
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import (
@@ -94,6 +97,10 @@ class Election:
         self._mailbox, self._inbox = trio.open_memory_channel[ElectionMessage](MAILBOX_SIZE)
         self._role = initial_role(quorum_state.read(), self._log.end.epoch, self._key, self._voters)
         self._guard = EpochGuard(context.refusals)
+        self._restraint = WitnessRestraint(context) if context.config.witness else None
+        self._registration: Registration | None = None
+        if context.config.witness:
+            self._registration = Registration(UUID(int=context.secret_bits(128)))
         self._transitions = 0
         self._timer = trio.CancelScope(deadline=self._election_timeout())
         self._epoch_nursery: trio.Nursery | None = None
@@ -186,7 +193,9 @@ class Election:
 
     def _start_role(self, nursery: trio.Nursery) -> None:
         context = self._context.for_stay(self._stamp, self.tell)
-        self._tasks = start_epoch_tasks(nursery, context, self._role, self._observer_versions)
+        self._tasks = start_epoch_tasks(
+            nursery, context, self._role, self._observer_versions, self._registration, self._asks_at_s()
+        )
         self._epoch_nursery, self._timer_runs = nursery, False
         self._start_timer_if_due()
         self.view.publish(self._make_view())
@@ -242,6 +251,8 @@ class Election:
         """Serve messages in the current role; return the first one that changes it."""
         while True:
             message = await self._inbox.receive()
+            if self._restraint is not None:
+                self._note_for_restraint(self._restraint, message)
             try:
                 judgement = judge(self._situation(), message)
             except Exception as error:
@@ -272,6 +283,8 @@ class Election:
         if isinstance(self._role, Resigned) and event is Event.ELECTION_TIMED_OUT and self._gave_up:
             # It could not commit anything, so any other node that can win goes first.
             ends_at += self._config.election_timeout_ms / 1000
+        if isinstance(role, Prospective) and self._restraint is not None:
+            ends_at += self._restraint.patience_s
         self._gave_up = isinstance(cause, LeadershipLost) if event is Event.RESIGNED else False
         log.info(
             "role",
@@ -316,8 +329,34 @@ class Election:
             successors=preferred_successors(progress.end_offsets_of_others(self._voters)) if progress else (),
             may_campaign=not self._is_shutting_down,
             highest_requested_epoch=self._guard.highest_requested_epoch(self._role.epoch),
+            may_lead=self._restraint is None or self._restraint.may_lead(self.last_heard_s),
             previous_voters=self._previous_voters,
         )
+
+    # A witness leaves the elections to others
+
+    def _asks_at_s(self) -> float:
+        """When a round of pre-votes may begin, on Trio's clock."""
+        return -math.inf if self._restraint is None else self._restraint.asks_at_s(self.last_heard_s)
+
+    def _note_for_restraint(self, restraint: WitnessRestraint, message: ElectionMessage) -> None:
+        match message:
+            case VoteReceived(request=request):
+                restraint.asked(request, self.last_heard_s)
+            case VoteRoundEnded(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Prospective):
+                restraint.round_ended(message.won or message.skip_pre_vote, self.last_heard_s)
+                return
+            case TimedOut(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Prospective):
+                restraint.round_ended(False, self.last_heard_s)
+                return
+            case _:
+                return
+        if not restraint.is_needed(self.last_heard_s):
+            return
+        if self._tasks.vote_round is not None and isinstance(self._role, Prospective):
+            self._tasks.vote_round.ask_at(self._asks_at_s())
+        elif isinstance(self._role, Unattached):
+            self._timer.deadline = min(self._timer.deadline, self._asks_at_s())
 
     def _make_view(self) -> QuorumView:
         role = self._role
@@ -404,7 +443,8 @@ class Election:
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:
         """The leader has resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
         successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)
-        position = successor_position(self._key, successors)
+        # A witness waits for the others, and is then asked for its vote.
+        position = None if self._restraint is not None else successor_position(self._key, successors)
         backoff_ms = successor_backoff_ms(position, len(successors), self._config.election_backoff_max_ms)
         if isinstance(self._role, Follower) and isinstance(self._tasks.replication, FollowerReplication):
             self._amend_role(Event.LEADER_RESIGNED, attrs.evolve(self._role, leader_resigned=True))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
@@ -47,6 +48,7 @@ class NodeContext:
     failures: RequestFailures
     refusals: Refusals
     kafka: KafkaReplicas
+    controllers: KafkaControllers
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 import trio
 
 from kraft_trio.actors.auto_join import AutoJoin
+from kraft_trio.actors.controller_registrar import ControllerRegistrar, Registration
 from kraft_trio.actors.end_epoch_sender import EndEpochSender
 from kraft_trio.actors.epoch_announcer import EpochAnnouncer
 from kraft_trio.actors.epoch_context import EpochContext
@@ -19,6 +21,7 @@ from kraft_trio.actors.served_mailbox import ServedMailbox
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.actors.witness_handover import WitnessHandover
 from kraft_trio.channels import Mailbox
 from kraft_trio.errors import DamagedLogError, DiskFullError
 from kraft_trio.messages import LeaderMessage, VoterChangeMessage
@@ -38,24 +41,38 @@ class EpochTasks:
     leader_mailbox: Mailbox[LeaderMessage] | None = None
     voter_changes: trio.MemorySendChannel[VoterChangeMessage] | None = None
     leadership: Leadership | None = None
+    vote_round: VoteRound | None = None
 
 
 def start_epoch_tasks(
-    nursery: trio.Nursery, context: EpochContext, role: Role, observer_versions: Mapping[ReplicaKey, VersionRange]
+    nursery: trio.Nursery,
+    context: EpochContext,
+    role: Role,
+    observer_versions: Mapping[ReplicaKey, VersionRange],
+    registration: Registration | None = None,
+    ask_at_s: float = -math.inf,
 ) -> EpochTasks:
-    """Start the tasks of a role.  They end with the nursery."""
+    """Start the tasks of a role.  They end with the nursery.
+
+    `registration` is that of a witness.  `ask_at_s` is when a Prospective asks for pre-votes, on Trio's clock.
+    """
     match role:
         case Unattached():
             nursery.start_soon(LeaderDiscovery(context).run)
         case Prospective() | Candidate():
             vote_round = VoteRound(context, role, log_end=context.log.end, voters=context.log.voters.voters)
+            if isinstance(role, Prospective):
+                vote_round.ask_at(ask_at_s)
             nursery.start_soon(vote_round.run)
+            return EpochTasks(vote_round=vote_round)
         case Follower():
             follower = FollowerReplication(context, role)
             nursery.start_soon(follower.run)
             nursery.start_soon(UpdateVoterSender(context, role).run)
             if context.config.auto_join:
                 nursery.start_soon(AutoJoin(context, role).run)
+            if registration is not None:
+                nursery.start_soon(ControllerRegistrar(context, role, registration).run)
             return EpochTasks(follower)
         case Leader():
             leader_mailbox = ServedMailbox[LeaderMessage](LEADER_MAILBOX_SIZE)
@@ -65,6 +82,8 @@ def start_epoch_tasks(
             nursery.start_soon(_until_full, leader.run, context.log)
             nursery.start_soon(EpochAnnouncer(context, leader.progress).run)
             nursery.start_soon(_until_full, coordinator.run, context.log)
+            if context.config.witness:
+                nursery.start_soon(WitnessHandover(context, leader).run)
             return EpochTasks(leader, leader_mailbox, voter_changes, Leadership(role.epoch, role.epoch_start_offset))
         case Resigned():
             nursery.start_soon(EndEpochSender(context, role).run)

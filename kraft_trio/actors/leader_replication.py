@@ -226,6 +226,10 @@ class LeaderReplication:
             self._held.append(message)
             return
         header = message.header
+        if self._context.config.witness:
+            reason = "this leader is a witness, which hands over as soon as another voter has caught up"
+            message.reply.answer(ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower, reason))
+            return
         if self._context.kafka.may_refuse:
             refusal = self._context.kafka.refusal(message.records, header, self._log.voters.voters)
             if refusal is not None:

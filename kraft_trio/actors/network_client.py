@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
@@ -16,6 +16,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import RECONNECT_BACKOFF_MAX_MS
 from kraft_trio.wire.api import Api
+from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.network import Network
 
@@ -64,7 +65,10 @@ class NetworkClient:
         random_source: random.Random,
         max_response_bytes: int,
         reconnect_backoff_max_ms: int = RECONNECT_BACKOFF_MAX_MS,
+        on_negotiated: Callable[[Endpoint, ApiVersionsResponse], object] = lambda _endpoint, _versions: None,
     ) -> None:
+        """`on_negotiated` is called with the answer to ApiVersions of each new connection."""
+        self._on_negotiated = on_negotiated
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._network = network
         self._client_id = client_id
@@ -145,6 +149,7 @@ class NetworkClient:
             try:
                 stream = await self._network.connect(endpoint)
                 connection = await Connection.negotiated(stream, self._client_id, self._max_response_bytes)
+                self._on_negotiated(endpoint, connection.api_versions)
                 return await connection.request(api, request)
             except BROKEN as error:
                 raise NetworkError(f"{api.name} to {endpoint}: {error}") from error
@@ -182,7 +187,13 @@ class NetworkClient:
             mailbox, receive = trio.open_memory_channel[Outgoing | Lease](MAILBOX_SIZE)
             self._peers[endpoint] = mailbox
             peer = _Peer(
-                self._network, endpoint, self._client_id, self._random, self._max_response_bytes, self._backoff_max_s
+                self._network,
+                endpoint,
+                self._client_id,
+                self._random,
+                self._max_response_bytes,
+                self._backoff_max_s,
+                self._on_negotiated,
             )
             self._nursery.start_soon(peer.run, receive, name=f"peer {endpoint}")
         return mailbox
@@ -199,7 +210,9 @@ class _Peer:
         random_source: random.Random,
         max_bytes: int,
         backoff_max_s: float,
+        on_negotiated: Callable[[Endpoint, ApiVersionsResponse], object],
     ) -> None:
+        self._on_negotiated = on_negotiated
         self._backoff_max_s = backoff_max_s
         self._network = network
         self._endpoint = endpoint
@@ -287,6 +300,7 @@ class _Peer:
         connection = await Connection.negotiated(stream, self._client_id, self._max_bytes)
         self._connection = connection
         self._failures = 0
+        self._on_negotiated(self._endpoint, connection.api_versions)
         return connection
 
     async def _disconnect(self) -> None:

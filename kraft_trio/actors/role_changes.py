@@ -80,8 +80,15 @@ class Situation:
     """False while shutting down."""
     highest_requested_epoch: int
     """The highest epoch (inclusive) that a request may move this node to now (`protocol.epoch_limits`)."""
+    may_lead: bool = True
+    """False for a witness while others may win (`protocol.witness`)."""
     previous_voters: VoterSet = VoterSet()
     """The set before `voters`, or an empty set if `voters` is known to be committed."""
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether a won pre-vote makes this node a candidate."""
+        return self.may_campaign and self.may_lead
 
     @property
     def is_needed(self) -> bool:
@@ -228,7 +235,7 @@ def _learned(now: Situation, outcome: object) -> Change | None:
 
 def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None:
     match now.role:
-        case Prospective() if now.may_campaign and (ended.won or ended.skip_pre_vote) and now.role.epoch < MAX_EPOCH:
+        case Prospective() if now.may_stand and (ended.won or ended.skip_pre_vote) and now.role.epoch < MAX_EPOCH:
             return Event.PRE_VOTE_WON, Candidate(now.role.epoch + 1)
         case Prospective():
             return after_lost_pre_vote(now.role)

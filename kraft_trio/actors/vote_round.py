@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
@@ -45,8 +47,15 @@ class VoteRound:
         self._tally = tally.granted_by(context.key) if voters.is_voter(context.key) else tally
         self._unreachable: set[int] = set()
         self._ended = False
+        self._wait = trio.CancelScope(deadline=-math.inf)
+
+    def ask_at(self, time_s: float) -> None:
+        """Let the round begin at that time, on Trio's clock.  Later calls change it until then."""
+        self._wait.deadline = time_s
 
     async def run(self) -> None:
+        with self._wait:
+            await trio.sleep_forever()
         await self._end_if_decided()
         if self._ended:
             return

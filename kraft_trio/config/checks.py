@@ -42,6 +42,8 @@ def _check_roles(config: ConfigFields) -> None:
     roles = ",".join(config.process_roles)
     if not roles or len(set(config.process_roles)) != len(config.process_roles):
         raise KEY_OF_FIELD["process_roles"].refuse(roles)
+    if config.witness and "controller" not in config.process_roles:
+        raise refuse("witness", "true", f"a witness is a voter, which process.roles={roles} rules out")
     if not config.controller_listener_names:
         raise refuse("controller_listener_names", "", "at least one listener name is needed")
 

@@ -289,6 +289,13 @@ class ConfigFields(LimitFields):
         "kraft.topic.name", values.TOPIC_NAME, "The name of the only topic.", default="__cluster_metadata"
     )
     topic_id: UUID = config_key("kraft.topic.id", values.TOPIC_ID, "The id of the only topic.", default=UUID(int=1))
+    witness: bool = config_key(
+        "kraft.witness",
+        Truth(),
+        "Whether this voter leads only if the logs leave nobody else, and then hands over at once "
+        "([witness](KAFKA.md#a-witness-for-two-sites)).",
+        default=False,
+    )
     kafka_records: str = config_key(
         "kraft.kafka.records",
         values.KAFKA_RECORDS,

@@ -101,6 +101,7 @@ class NodeConfig(ConfigFields):
             acl_file: str = ...,
             topic_name: str = ...,
             topic_id: UUID | str = ...,
+            witness: bool = ...,
             kafka_records: str = ...,
             max_message_bytes: int = ...,
             max_request_bytes: int = ...,

@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
@@ -75,6 +76,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         failures=RequestFailures(failed.append),
         refusals=Refusals(),
         kafka=KafkaReplicas(config),
+        controllers=KafkaControllers(config.topic_name),
     )
     return LoneEpoch(context, told, failed)
 

@@ -1,0 +1,54 @@
+"""Which peers are Apache Kafka's controllers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
+from kraft_trio.wire.apis.controller_registration import CONTROLLER_REGISTRATION
+
+CONTROLLERS_TOPIC: Final = "__cluster_metadata"
+MAX_KNOWN: Final = 1000
+"""Limit for known endpoints.  Beyond it, the one that was found first is forgotten."""
+
+
+class KafkaControllers:
+    """One for a node, which tells it of each connection that it makes.
+
+    Only Kafka's controllers advertise ControllerRegistration and replicate `__cluster_metadata`.  Its TestRaftServer
+    advertises as much, but replicates another topic.
+    """
+
+    def __init__(self, topic_name: str) -> None:
+        self._may_be = topic_name == CONTROLLERS_TOPIC
+        self._found: dict[Endpoint, ApiVersionsResponse] = {}
+        self.found_another = trio.lowlevel.ParkingLot()
+        """Wakes its waiters when an endpoint turns out to be a controller's."""
+
+    def negotiated(self, endpoint: Endpoint, versions: ApiVersionsResponse) -> None:
+        """Note what a peer has answered to ApiVersions."""
+        if not self._may_be or not any(api.key == CONTROLLER_REGISTRATION.key for api in versions.apis):
+            self._found.pop(endpoint, None)
+            return
+        is_new = self._found.pop(endpoint, None) is None
+        if len(self._found) >= MAX_KNOWN:
+            del self._found[next(iter(self._found))]
+        self._found[endpoint] = versions
+        if is_new:
+            self.found_another.unpark_all()
+
+    def versions_of(self, endpoint: Endpoint | None) -> ApiVersionsResponse | None:
+        """What the controller at that endpoint has answered; None if no controller of Kafka is known there."""
+        return None if endpoint is None else self._found.get(endpoint)
+
+    def among(self, voters: VoterSet, own: ReplicaKey, listener_name: str) -> list[int]:
+        """The ids of the other voters that are controllers of Kafka."""
+        return [
+            voter.id
+            for voter in voters
+            if voter.id != own.id and self.versions_of(voter.endpoints.get(listener_name)) is not None
+        ]
