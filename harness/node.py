@@ -16,7 +16,7 @@ from harness.command import KraftProcess, start_kraft
 from harness.waiting import WAIT_SECONDS, Overdue, wait_until
 from kraft_trio.protocol.types import Endpoint
 
-_START = "--- start ---\n"
+START = "--- start ---\n"
 """Separates the processes in the node's log."""
 
 
@@ -79,7 +79,7 @@ class NodeProcess:
         assert not self.running
         arguments = [part for override in overrides for part in ("--override", override)] + list(options)
         with self.log.open("ab") as log:
-            log.write(_START.encode())
+            log.write(START.encode())
             log.flush()
             command = ["server", "start", "-c", str(self.properties), "--log-format", self.log_format]
             self._process = start_kraft(
@@ -145,7 +145,7 @@ class NodeProcess:
 
     def log_events(self) -> list[dict[str, Any]]:
         """Return the complete log lines of the latest process."""
-        text = self.log_text().rpartition(_START)[2]
+        text = self.log_text().rpartition(START)[2]
         lines = text[: text.rfind("\n") + 1].splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 

@@ -10,6 +10,7 @@ import trio
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.command_executor import CommandExecutor
+from kraft_trio.actors.controllers_guard import ControllersGuard
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
@@ -136,6 +137,7 @@ class NodeTree(Generic[R]):
             context, QuorumStateFile(environment.disk, quorum_state_path, reserve), self.observer_versions
         )
         self.transfers = TransferAsker(context, self.forwarder, self.election.view, lambda: self.is_closed)
+        self._guard = None if config.witness else ControllersGuard(context)
         self._gossip: VoterGossip | None = None
         if config.voter_gossip:
             boots = BootCounter(environment.disk, directory.path)
@@ -203,6 +205,8 @@ class NodeTree(Generic[R]):
                     nursery.start_soon(self._tell_who_leads, self.machine.on_leader_change)
                 if self.taker is not None:
                     nursery.start_soon(self.taker.run)
+                if self._guard is not None:
+                    nursery.start_soon(self._guard.run)
                 nursery.start_soon(self._cleaner.run)
                 await nursery.start(self._snapshot_fetch.run)
                 nursery.start_soon(self.election.run)

@@ -56,6 +56,9 @@ class AutoJoin:
             elif self._key in history.removed or self._context.removal.is_set:
                 log.info("not joining by itself: this replica was a voter and was removed", replica=str(self._key))
                 await history_changed.park()
+            elif not self._context.config.witness and self._context.kafkas_controllers():
+                log.warning("not joining by itself: the voters are controllers of Apache Kafka, and this is no witness")
+                await history_changed.park()
             else:
                 has_removed = await self._take_next_step()
                 with trio.move_on_after(self._context.config.fetch_timeout_ms / 1000):

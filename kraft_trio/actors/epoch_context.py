@@ -55,6 +55,10 @@ class NodeContext:
         shared = {field.name: getattr(self, field.name) for field in attrs.fields(NodeContext)}
         return EpochContext(**shared, stamp=stamp, tell_election=tell_election)
 
+    def kafkas_controllers(self) -> list[int]:
+        """The ids of the other voters that are known to be controllers of Apache Kafka."""
+        return self.controllers.among(self.log.voters.voters, self.key, self.config.controller_listener_name)
+
     def retry_backoff_s(self) -> float:
         """How long to wait before a failed request is repeated: between one and two backoffs, at random."""
         config = self.config

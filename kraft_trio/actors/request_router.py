@@ -104,6 +104,7 @@ class RequestRouter:
         self._cluster_id = context.cluster_id
         self._config = context.config
         self._log = context.log
+        self._kafkas_controllers = context.kafkas_controllers
         self._view = view
         self._tell_election = tell_election
         self._forwarder = forwarder
@@ -209,10 +210,15 @@ class RequestRouter:
             apis=advertised_ranges(
                 self._not_served if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY
             ),
-            supported_features=(KRAFT_VERSIONS,),
+            # A leader adds no voter that does not support kraft.version.
+            supported_features=(KRAFT_VERSIONS,) if self._may_vote() else (),
             finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, finalized),) if finalized else (),
             finalized_features_epoch=-1 if finalized is None else self._view.value.epoch,
         )
+
+    def _may_vote(self) -> bool:
+        """False for an observer of Apache Kafka's controllers that is no witness (`actors.controllers_guard`)."""
+        return self._config.witness or not self._kafkas_controllers()
 
     def _finalized_kraft_version(self) -> int | None:
         """The committed kraft.version (KIP-853 "KRaftVersionRecord"); None while this node does not know it."""
