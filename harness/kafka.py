@@ -79,7 +79,7 @@ def class_name(name: str) -> str:
 
 def adapted(source: str) -> str:
     """Return a Java source with the imports that this version of Kafka has."""
-    return re.sub(r"(?<=^import )[\w.]+(?=;$)", lambda found: class_name(found[0]), source, flags=re.MULTILINE)
+    return re.sub(r"(?<=^import )org[\w.]+(?=;$)", lambda found: class_name(found[0]), source, flags=re.MULTILINE)
 
 
 QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]

@@ -40,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what comes of each scenario script under its steps, in place; review the changes as code",
     )
+    parser.addoption(
+        "--simulated-logs",
+        type=int,
+        metavar="COUNT",
+        help="how many simulated clusters leave logs for Apache Kafka's own classes to read (tests/interop)",
+    )
 
 
 def pytest_configure() -> None:

@@ -207,6 +207,7 @@ class World:
         """A client on the host "client-NAME" that knows the bootstrap servers.  The caller closes it."""
         return LogClient(
             self.bootstrap_servers,
+            topic_name=self.config_of(self.voter_ids[0]).topic_name,
             client_id=name,
             network=self.network.seen_from(f"client-{name}"),
             random_source=self.random(f"client-{name}"),
