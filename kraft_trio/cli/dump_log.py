@@ -30,14 +30,20 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
-@click.option("--cluster-metadata-decoder", is_flag=True, help="Decode values as Apache Kafka's metadata records.")
+@click.option(
+    "--metadata",
+    "--cluster-metadata-decoder",
+    "metadata",
+    is_flag=True,
+    help="Decode values as Apache Kafka's metadata records.",
+)
 @click.option("--serde", "serde_name", metavar="MODULE:NAME", help="Decode the values of .log files with this serde.")
 @click.option("--skip-records", is_flag=True, help="Print the batches without their records.")
 def dump_log(
     files: tuple[str, ...],
     more_files: tuple[str, ...],
     as_json: bool,
-    cluster_metadata_decoder: bool,
+    metadata: bool,
     serde_name: str | None,
     skip_records: bool,
 ) -> None:
@@ -45,6 +51,8 @@ def dump_log(
 
     The files are .log and .checkpoint files of kraft-trio or Apache Kafka.  A damaged batch is printed with its
     problem; the exit code is then 1.
+
+    A metadata record of an unknown type or version is printed as hexadecimal digits, with the reason.
 
     MODULE:NAME is an application's serde, such as its MsgpackSerde.  A record that it cannot decode is printed with the
     reason.
@@ -61,7 +69,7 @@ def dump_log(
     total = None if sys.stdout.isatty() else sum(os.path.getsize(path) for path in paths)
     with nullcontext(NO_BAR) if total is None else progress("dumping", total) as bar:
         for path in paths:
-            dump = dump_file(path, metadata_frames=cluster_metadata_decoder)
+            dump = dump_file(path, metadata_frames=metadata)
             own = serde if "log" in path.rpartition("/")[2].split(".") else None
             for line in lines(path, _noting_problems(path, dump, problems, bar), skip_records, own):
                 echo_line(line)

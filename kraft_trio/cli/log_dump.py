@@ -44,7 +44,10 @@ class DumpedRecord:
     control: tuple[str, dict[str, Any]] | None = None
     """The control record's name and fields."""
     metadata: dict[str, Any] | None = None
-    """The frame of one of Kafka's metadata records."""
+    """The type, version and fields of one of Kafka's metadata records, as kafka-dump-log prints them.
+
+    If they cannot be decoded, `data` has the message in hexadecimal digits and `undecodable` the reason.
+    """
 
 
 @attrs.frozen
@@ -123,7 +126,11 @@ def _dump_record(header: BatchHeader, record: Record, metadata_frames: bool) -> 
             frame = decode_metadata_frame(record.value)
         except ProtocolError:
             return DumpedRecord(record, sequence)
-        fields = {"type": frame.name, "version": frame.version, "data": frame.message.hex()}
+        fields: dict[str, Any] = {"type": frame.name, "version": frame.version}
+        try:
+            fields["data"] = frame.fields()
+        except ProtocolError as error:
+            fields |= {"data": frame.message.hex(), "undecodable": str(error)}
         return DumpedRecord(record, sequence, metadata=fields)
     return DumpedRecord(record, sequence)
 

@@ -1,44 +1,26 @@
-"""The frame around Apache Kafka's metadata records.
+"""Apache Kafka's metadata records (KIP-631): a frame around a message, which has a schema.
 
-The frame is three unsigned varints before the message: frame version 1, the record's API key and its version.  Only the
-names of the records are known here; messages stay bytes.
+The frame is three unsigned varints before the message: frame version 1, the record's API key and its version.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
 import attrs
 
+from kraft_trio.cli.metadata_schemas import SCHEMAS
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.wire.schema import EntityShape, FieldShape
+from kraft_trio.wire.schema_reader import message_reader
 
-_NAMES = {
-    0: "REGISTER_BROKER_RECORD",
-    1: "UNREGISTER_BROKER_RECORD",
-    2: "TOPIC_RECORD",
-    3: "PARTITION_RECORD",
-    4: "CONFIG_RECORD",
-    5: "PARTITION_CHANGE_RECORD",
-    7: "FENCE_BROKER_RECORD",
-    8: "UNFENCE_BROKER_RECORD",
-    9: "REMOVE_TOPIC_RECORD",
-    10: "DELEGATION_TOKEN_RECORD",
-    11: "USER_SCRAM_CREDENTIAL_RECORD",
-    12: "FEATURE_LEVEL_RECORD",
-    14: "CLIENT_QUOTA_RECORD",
-    15: "PRODUCER_IDS_RECORD",
-    17: "BROKER_REGISTRATION_CHANGE_RECORD",
-    18: "ACCESS_CONTROL_ENTRY_RECORD",
-    19: "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
-    20: "NO_OP_RECORD",
-    21: "ZK_MIGRATION_STATE_RECORD",
-    22: "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
-    23: "BEGIN_TRANSACTION_RECORD",
-    24: "END_TRANSACTION_RECORD",
-    25: "ABORT_TRANSACTION_RECORD",
-    26: "REMOVE_DELEGATION_TOKEN_RECORD",
-    27: "REGISTER_CONTROLLER_RECORD",
-    28: "CLEAR_ELR_RECORD",
-    29: "UNREGISTER_CONTROLLER_RECORD",
-}
+MAX_ELEMENTS: Final = 100_000
+"""The most array elements and tagged fields in one record."""
+
 _FRAME_VERSION = 1
 _MAX_VARINT_BYTES = 5
 
@@ -54,7 +36,43 @@ class MetadataFrame:
     @property
     def name(self) -> str:
         """The record's name, or UNKNOWN(key)."""
-        return _NAMES.get(self.api_key, f"UNKNOWN({self.api_key})")
+        schema = SCHEMAS.get(self.api_key)
+        return f"UNKNOWN({self.api_key})" if schema is None else schema.type_name
+
+    def fields(self) -> dict[str, Any]:
+        """Decode the message.  The fields have the names and the JSON values that Kafka's tools give them.
+
+        Like there, a tagged field is left out if it has its default.  Raises ProtocolError for an unknown record or
+        version, and for a message that does not follow the schema.
+        """
+        schema = SCHEMAS.get(self.api_key)
+        if schema is None:
+            raise ProtocolError(f"metadata record: no record has the API key {self.api_key}")
+        try:
+            shape = schema.shape(self.version)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from error
+        return _shown(shape, message_reader(shape)(self.message, 0, MAX_ELEMENTS))
+
+
+def _shown(shape: EntityShape, fields: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {field.name: _value(field, fields[field.name]) for field in shape.fields}
+    tagged = {field.name: field for field in shape.tagged if fields[field.name] != field.default}
+    return shown | {name: _value(field, fields[name]) for name, field in tagged.items()}
+
+
+def _value(field: FieldShape, value: Any) -> Any:
+    if field.is_array and value is not None:
+        return [_element(field, element) for element in value]
+    return _element(field, value)
+
+
+def _element(field: FieldShape, value: Any) -> Any:
+    if field.entity is not None:
+        return _shown(field.entity, value)
+    if isinstance(value, UUID):
+        return directory_id_to_text(value)
+    return b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def decode_metadata_frame(value: bytes) -> MetadataFrame:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
@@ -42,6 +43,7 @@ FIXED_FORMATS: Final = {
     "int32": "i",
     "int64": "q",
     "uint16": "H",
+    "float64": "d",
     "error_code": "h",
     "uuid": "16s",
 }
@@ -53,6 +55,7 @@ _EMPTY: Final[dict[str, Any]] = {
     "uuid": UUID(int=0),
     "string": "",
     "records": b"",
+    "bytes": b"",
 }
 
 _VERSIONS: Final = r"\d+\+|\d+-\d+|\d+"
@@ -96,8 +99,13 @@ def message_shape(
 ) -> EntityShape:
     """The shape of one version of an API's requests or responses.  `flexible` versions have compact types (KIP-482)."""
     _, requests, responses = re.split(r"^(?:request|response)\n", schema, flags=re.MULTILINE)
-    lines = [_line(text) for text in (requests if kind == "request" else responses).splitlines()]
-    return _structure(api_name + kind.capitalize(), lines, version, flexible)
+    fields = requests if kind == "request" else responses
+    return structure_shape(fields, api_name + kind.capitalize(), version, flexible=flexible)
+
+
+def structure_shape(fields: str, name: str, version: int, *, flexible: bool) -> EntityShape:
+    """The shape of one version of a structure, whose fields are the lines of `fields`."""
+    return _structure(name, [_line(text) for text in fields.splitlines()], version, flexible)
 
 
 def _line(text: str) -> _Line:
@@ -110,7 +118,7 @@ def _line(text: str) -> _Line:
 def _structure(name: str, lines: Sequence[_Line], version: int, flexible: bool) -> EntityShape:
     fields: list[FieldShape] = []
     starts = [at for at, line in enumerate(lines) if line[0] == lines[0][0]]
-    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, stop in pairwise([*starts, len(lines)]):
         if _includes(lines[start][6], version):
             fields.append(_field(lines[start], lines[start + 1 : stop], version, flexible))
     tagged = [field for field in fields if field.tag is not None]

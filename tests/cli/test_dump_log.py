@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -17,7 +18,7 @@ from kraft_trio.cli import run
 from kraft_trio.cli.log_dump import control_fields
 from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
-from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
+from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
 from kraft_trio.storage.control_records import (
@@ -203,16 +204,18 @@ class TestOurRecords:
 
 class TestMetadataFrames:
     def test_a_frame_is_taken_off_where_asked_for(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        values = [b"\x01\x02\x00\xaa\xbb", b"\x01\xac\x02\x01", b"\x00not a frame"]
+        values = [b"\x01\x09\x00" + bytes(16) + b"\x00", b"\x01\xac\x02\x01\xaa", b"\x00not a frame"]
         batch = encode_batch([NewRecord(value=value) for value in values], timestamp_ms=0)
         path = write(tmp_path, batch)
         (dumped,) = dump_json(capsys, "--cluster-metadata-decoder", path)
-        topic, unknown, raw = dumped["records"]
-        assert topic["metadata"] == {"type": "TOPIC_RECORD", "version": 0, "data": "aabb"}
-        assert unknown["metadata"] == {"type": "UNKNOWN(300)", "version": 1, "data": ""}
+        removal, unknown, raw = dumped["records"]
+        topic_id = directory_id_to_text(UUID(int=0))
+        assert removal["metadata"] == {"type": "REMOVE_TOPIC_RECORD", "version": 0, "data": {"topicId": topic_id}}
+        assert (unknown["metadata"]["type"], unknown["metadata"]["data"]) == ("UNKNOWN(300)", "aa")
         assert raw["value"] == "\x00not a frame"
         assert run(["dump-log", "--cluster-metadata-decoder", path]) == 0
-        assert 'payload: {"type":"TOPIC_RECORD","version":0,"data":"aabb"}' in capsys.readouterr().out
+        payload = f'{{"type":"REMOVE_TOPIC_RECORD","version":0,"data":{{"topicId":"{topic_id}"}}}}'
+        assert f"payload: {payload}" in capsys.readouterr().out
 
     @pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x02", b"\x02\x02\x00", b"\x01\x80\x80\x80\x80\x80\x00\x00"])
     def test_what_is_no_frame(self, value: bytes) -> None:

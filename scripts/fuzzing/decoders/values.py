@@ -1,4 +1,4 @@
-"""Values of applications in records and snapshots, and the key-value store's commands and JSON."""
+"""Values of applications and of Kafka's controllers in records, and the key-value store's commands and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import msgpack
 
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import MsgpackSerde
-from kraft_trio.errors import CorruptSnapshotError, SerdeError
+from kraft_trio.cli.metadata_frame import decode_metadata_frame
+from kraft_trio.errors import CorruptSnapshotError, ProtocolError, SerdeError
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.errors import KvError
 from kraft_trio.kv.gateway.request_stream import messages_of
@@ -125,7 +126,16 @@ def read_table(data: bytes) -> None:
     run(load_requests(records()))
 
 
+METADATA_RECORDS = (
+    "0102000" + "76f726465727300000000000000000000000000000005" + "00",
+    "011700" + "01" + "00" + "05" + "74657874",
+    "010502" + "00000003" + "00" * 16 + "02" + "00" + "06" + "0200000001" + "05" + "01" + "01",
+)
+"""A topic, the begin of a transaction with its name, and the change of a partition."""
+
 DECODERS = (
+    Decoder("metadata-records", lambda: [*map(bytes.fromhex, METADATA_RECORDS)],
+            lambda data: decode_metadata_frame(data).fields(), (ProtocolError,), memory_per_byte=2000),
     Decoder("msgpack-values", orders, SERDE.decode, (SerdeError,), memory_per_byte=2000),
     Decoder("kv-commands", lambda: [*map(CommandSerde().encode, COMMANDS)], CommandSerde().decode, (SerdeError,),
             memory_per_byte=2000),

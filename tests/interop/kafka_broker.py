@@ -1,0 +1,49 @@
+"""A broker of Apache Kafka's beside its controllers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from harness.kafka import java
+from harness.ports import free_ports
+from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
+
+BROKER_ID = 10
+
+
+class Broker:
+    """One process, which registers with the controllers."""
+
+    def __init__(self, directory: Path, controllers: Controllers) -> None:
+        [port] = free_ports(1)
+        self.endpoint = f"127.0.0.1:{port}"
+        self.directory = directory / "broker"
+        self._properties = directory / "broker.properties"
+        settings = {
+            "process.roles": "broker",
+            "node.id": BROKER_ID,
+            "listeners": f"PLAINTEXT://{self.endpoint}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers.ports.values()),
+            "log.dirs": self.directory,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        formatting = ["format", "-t", controllers.cluster_id, "-c", str(self._properties)]
+        subprocess.run(
+            java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
+        )
+        with (directory / "broker.log").open("ab") as log:
+            command = java("kafka.Kafka", str(self._properties))
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+
+    def stop(self) -> None:
+        """Let it hand its partitions over and end."""
+        self._process.terminate()
+        try:
+            self._process.wait(JVM_SECONDS)
+        finally:
+            self._process.kill()
+            self._process.wait()
