@@ -10,15 +10,15 @@ import attrs
 import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
-from kraft_trio.client.node_answer import answer_of, topic_name_in
+from kraft_trio.client.node_answer import answer_of
 from kraft_trio.client.quorum_description import QuorumDescription, health_of
+from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_findings import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA, REPLICA_SNAPSHOTS
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.connection import Connection
@@ -167,9 +167,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         described = None
         with trio.move_on_after(timeout_ms / 2000):
             try:
-                described = await ask(
-                    connection, DESCRIBE_QUORUM, DescribeQuorumRequest(topic_name_in(metadata)), timeout_ms
-                )
+                metadata, described = await describe_quorum(connection, metadata, timeout_ms)
             except NetworkError:
                 pass
     finally:

@@ -11,14 +11,14 @@ import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.leader_connection import LeaderConnection
-from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of, topic_name_in
+from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of
 from kraft_trio.client.quorum_description import NodeView
+from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
@@ -135,8 +135,7 @@ class LeaderFinder:
             connection = await self.connect(endpoint)
             try:
                 metadata = await self._ask_metadata(connection)
-                request = DescribeQuorumRequest(topic_name_in(metadata))
-                response = await ask(connection, DESCRIBE_QUORUM, request, self._request_timeout_ms)
+                metadata, response = await describe_quorum(connection, metadata, self._request_timeout_ms)
             finally:
                 await drop(connection)
         except (NetworkError, UnsupportedVersionError) as error:

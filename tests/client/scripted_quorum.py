@@ -97,7 +97,11 @@ class ScriptedQuorum:
     """Keys of APIs that the nodes do not have."""
     refusals_tell_zeros: bool = False
     """As those of Kafka's controllers do: who does not lead describes a leader 0 of epoch 0 beside the error."""
+    unregistered: set[int] = attrs.field(factory=set)
+    """Nodes that no answer to DescribeCluster has."""
     topic_name: str = TOPIC
+    users_topic: str | None = None
+    """The topic that Metadata has instead of the quorum's, as a broker of Kafka's tells the topics of its users."""
     log_start_offset: int = 0
     batches: list[bytes] = attrs.field(factory=list)
     end_offset: int = 0
@@ -163,7 +167,8 @@ class ScriptedQuorum:
             case DESCRIBE_CLUSTER.key:
                 assert request.endpoint_type == CONTROLLERS
                 metadata = self._metadata(MetadataRequest())
-                return DescribeClusterResponse(metadata.brokers, CLUSTER_ID, metadata.controller_id, CONTROLLERS)
+                brokers = tuple(broker for broker in metadata.brokers if broker.id not in self.unregistered)
+                return DescribeClusterResponse(brokers, CLUSTER_ID, metadata.controller_id, CONTROLLERS)
             case DESCRIBE_QUORUM.key:
                 return self._describe(request, is_leader)
             case INIT_PRODUCER_ID.key:
@@ -182,16 +187,19 @@ class ScriptedQuorum:
                 return api.error_response(self.changes.popleft(), "as scripted")
             case FETCH.key:
                 (partition,) = request.partitions
-                return FetchResponse(partitions=(await self._fetch(partition, is_leader, request.max_wait_ms),))
+                answer = await self._fetch(partition, is_leader, request.max_wait_ms)
+                leaders = () if answer.leader_id < 0 else ((answer.leader_id, endpoint_of(answer.leader_id)),)
+                return FetchResponse(partitions=(answer,), node_endpoints=leaders)
         raise AssertionError(f"not scripted: {APIS[api.key]}")
 
     def _metadata(self, request: Any) -> MetadataResponse:
         leader_id = -1 if self.leader_id is None else self.leader_id
         partition = PartitionMetadata(0, leader_id=leader_id, leader_epoch=self.leader_epoch)
-        names = [self.topic_name] if request.topics is None else [topic.name for topic in request.topics]
+        told = self.users_topic or self.topic_name
+        names = [told] if request.topics is None else [topic.name for topic in request.topics]
         topics = [
             TopicMetadata(name, TOPIC_ID, partitions=(partition,))
-            if name == self.topic_name
+            if name == told
             else TopicMetadata(name, error=ErrorCode.unknown_topic_or_partition)
             for name in names
         ]
@@ -246,7 +254,9 @@ class ScriptedQuorum:
         if (error := await self._meet(self.fetch_faults)) is not None:
             return attrs.evolve(answer, error=error)
         if not is_leader:
-            return attrs.evolve(answer, error=ErrorCode.not_leader_or_follower)
+            leader_id = -1 if self.leader_id is None else self.leader_id
+            error = ErrorCode.not_leader_or_follower
+            return attrs.evolve(answer, error=error, leader_id=leader_id, leader_epoch=self.leader_epoch)
         if not self.log_start_offset <= partition.fetch_offset <= self.end_offset:
             return attrs.evolve(answer, error=ErrorCode.offset_out_of_range)
         with trio.move_on_after(max_wait_ms / 1000):

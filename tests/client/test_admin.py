@@ -59,6 +59,32 @@ class TestDescribe:
         assert isinstance(answer, QuorumDescription)
         assert (answer.cluster_id, answer.leader_id) == (CLUSTER_ID, leader_id)
 
+    @pytest.mark.parametrize("leader_id", [2, None])
+    async def test_a_leader_that_is_not_registered_is_found(
+        self, leader_id: int | None, autojump_clock: MockClock
+    ) -> None:
+        quorum = ScriptedQuorum(
+            unserved={METADATA.key},
+            refusals_tell_zeros=True,
+            unregistered={2},
+            topic_name=DEFAULT_TOPIC,
+            leader_id=leader_id,
+        )
+        async with quorum.running() as network:
+            answer = await AdminClient([endpoint_of(1)], network=network).describe_metadata_quorum(500)
+        if leader_id is None:
+            assert answer == NoLeader(CLUSTER_ID, (NodeView(endpoint_of(1), None),))
+        else:
+            assert isinstance(answer, QuorumDescription)
+            assert answer.leader_id == leader_id
+
+    async def test_a_broker_of_kafka_has_the_topics_of_its_users(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum(node_ids=(1,), topic_name=DEFAULT_TOPIC, users_topic="orders")
+        async with quorum.running() as network:
+            answer = await AdminClient(quorum.bootstrap, network=network).describe_metadata_quorum()
+        assert isinstance(answer, QuorumDescription)
+        assert (answer.cluster_id, answer.leader_id) == (CLUSTER_ID, 1)
+
     async def test_kafkas_controllers_name_nobody_without_a_leader(self, autojump_clock: MockClock) -> None:
         quorum = ScriptedQuorum(
             unserved={METADATA.key}, refusals_tell_zeros=True, topic_name=DEFAULT_TOPIC, leader_id=None
