@@ -15,7 +15,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.options import READ_OPTIONS, read_options
-from kraft_trio.spark.pieces import Piece, pack, plan_pieces
+from kraft_trio.spark.pieces import Piece, pack, plan_pieces, task_bytes
 from kraft_trio.spark.reading import ReadPlan, read_pieces
 from kraft_trio.spark.replicas import find_replicas
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
@@ -53,8 +53,9 @@ class DirectoryReader(DataSourceReader):
         replicas = find_replicas(_paths(self._options), self._options["allowMixedClusters"])
         for name, values in self._of_replicas:
             replicas = [replica for replica in replicas if replica.columns[name] in values]
-        target = self._options["maxPartitionBytes"]
-        pieces = list(plan_pieces(replicas, self._plan.content, self._plan.wanted, target))
+        content, wanted = self._plan.content, self._plan.wanted
+        target = task_bytes(replicas, content, wanted, self._options["maxPartitionBytes"])
+        pieces = plan_pieces(replicas, content, wanted, target)
         return [PiecesPartition(together) for together in pack(pieces, target)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

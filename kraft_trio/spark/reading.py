@@ -14,10 +14,11 @@ from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.batch_rows import batch_rows, damage_row
 from kraft_trio.spark.decoding.byte_source import FileSource
 from kraft_trio.spark.decoding.control_rows import control_rows, ends_with_footer
+from kraft_trio.spark.decoding.damage import Damage
 from kraft_trio.spark.decoding.expectation import Expectation
+from kraft_trio.spark.decoding.part import FileEnd, Part, scan_part
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
-from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.spark.decoding.seam import seam_error
 from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
@@ -123,29 +124,34 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
         if plan.content == "snapshots":
             yield snapshot_row(source, piece.snapshot_id, rows)
             return
-        end = source.size if piece.is_last else piece.end
         has_footer = False
-        expectation = piece.expectation
-        for found in scan(source, piece.start, end, expectation):
-            expectation = found.expectation
-            if not isinstance(found, Run):
+        part = Part(piece.start, piece.end, piece.file_size, piece.expectation)
+        for found in scan_part(source, part):
+            if isinstance(found, FileEnd):
+                yield from _rows_of_end(piece, found, has_footer, rows)
+            elif isinstance(found, Damage):
                 has_footer = False
                 yield damage_row(found, rows)
-                continue
-            has_footer = piece.kind is Kind.SNAPSHOT and ends_with_footer(found)
-            run = plan.wanted.select(found)
-            if plan.content == "batches":
-                yield batch_rows(run, rows)
-            elif plan.content == "control":
-                yield from control_rows(run, rows, plan.wanted)
             else:
-                yield from record_rows(run, rows, plan.wanted)
-        if piece.kind is Kind.SNAPSHOT and piece.is_last and not has_footer:
-            yield rows.one(position=end, error=f"the snapshot ends at position {end} without its footer")
-        if piece.is_last and piece.next_segment is not None:
-            error = _seam_error(expectation, piece.next_segment)
-            if error is not None:
-                yield rows.one(position=end, size=0, error=error)
+                has_footer = piece.kind is Kind.SNAPSHOT and ends_with_footer(found)
+                run = plan.wanted.select(found)
+                if plan.content == "batches":
+                    yield batch_rows(run, rows)
+                elif plan.content == "control":
+                    yield from control_rows(run, rows, plan.wanted)
+                else:
+                    yield from record_rows(run, rows, plan.wanted)
+
+
+def _rows_of_end(piece: Piece, end: FileEnd, has_footer: bool, rows: Rows) -> Iterator[pa.RecordBatch]:
+    if piece.kind is Kind.SNAPSHOT and not has_footer:
+        yield rows.one(
+            position=end.position, error=f"the snapshot ends at position {end.position} without its footer"
+        )
+    if piece.next_segment is not None:
+        error = _seam_error(end.expectation, piece.next_segment)
+        if error is not None:
+            yield rows.one(position=end.position, size=0, error=error)
 
 
 def _seam_error(expectation: Expectation, following: NextSegment) -> str | None:

@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.spark.files import LocalFiles
+from kraft_trio.spark.schemas import CONTENTS
 from kraft_trio.storage.batch import (
     Compression,
     NewRecord,
@@ -147,36 +149,60 @@ class TestReading:
     @pytest.mark.parametrize("place", [31, 32, 33])
     @pytest.mark.parametrize("byte", [0, 7, 10, 15, MAGIC_POSITION, 23, 26, HEADER_BYTES + 50])
     def test_a_split_changes_nothing_where_there_is_damage(self, tmp_path: Path, place: int, byte: int) -> None:
-        """One part ends where the batch of place 32 begins, if nothing is wrong before it."""
+        """One part ends where the batch of place 32 begins, and another one in the middle of a batch."""
         data = bytearray(batches(0, [[bytes(4000)] * 10 for _ in range(100)], epoch=3))
         size = len(data) // 100
         path = make_node(tmp_path, 1, (0, bytes(data)))
-        starts = [
-            piece.start for part in reader_of(path, maxPartitionBytes="300000").partitions() for piece in part.pieces
-        ]
-        assert 32 * size in starts
+        part = str(32 * size)
         for change in (0x01, 0x81):
             data[place * size + byte] ^= change
             (path / SEGMENT).write_bytes(data)
-            split, whole = load(path, maxPartitionBytes="300000"), load(path)
-            assert split == whole
+            whole = load(path)
+            assert load(path, maxPartitionBytes=part) == whole
+            assert load(path, maxPartitionBytes="300000") == whole
             assert column(errors(whole), "position")[0] in ((place - 1) * size, place * size)
             assert len(sound(whole)) >= 970
             data[place * size + byte] ^= change
 
     @pytest.mark.parametrize("length", [-12, -(2**31), 0, 2**31 - 1])
-    def test_a_split_ends_at_a_length_that_leads_nowhere(self, tmp_path: Path, length: int) -> None:
+    def test_a_length_that_leads_nowhere(self, tmp_path: Path, length: int) -> None:
         data = bytearray(batches(0, [[bytes(4000)] * 10 for _ in range(20)]))
         data[8:12] = length.to_bytes(4, "big", signed=True)
         path = make_node(tmp_path, 1, (0, bytes(data)))
-        assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 1
         assert len(sound(load(path, maxPartitionBytes="100000"))) == 190
+        assert load(path, maxPartitionBytes="100000") == load(path)
 
-    def test_batches_larger_than_the_bytes_examined_for_a_split(self, tmp_path: Path) -> None:
+    def test_batches_larger_than_a_part(self, tmp_path: Path) -> None:
         data = batches(0, [[bytes(1_500_000)], *[[b"v"]] * 10, [bytes(2_500_000)], *[[b"w"]] * 1000])
         path = make_node(tmp_path, 1, (0, data))
-        assert len(reader_of(path, maxPartitionBytes="100000").partitions()) == 2
         assert load(path, maxPartitionBytes="50000") == load(path)
+
+    def test_a_plan_reads_no_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It reads names and sizes, and who owns each directory."""
+        path = make_node(tmp_path, 1, (0, numbered(0, 10_000)))
+        (path / PARTITION / f"{0:020d}.index").write_bytes(b"nonsense")
+        (path / PARTITION / f"{9:020d}-0000000001.checkpoint").write_bytes(snapshot([[b"v"]], 5))
+        (path / PARTITION / QUORUM_STATE).touch()
+        (path / PARTITION / LEADER_EPOCH_CHECKPOINT).touch()
+        opened: list[str] = []
+        open_file = LocalFiles.open
+        monkeypatch.setattr(LocalFiles, "open", lambda files, name: opened.append(name) or open_file(files, name))
+        for content in CONTENTS:
+            assert reader_of(path, content=content, maxPartitionBytes="10000").partitions()
+        assert {*opened} == {f"{path}/meta.properties"}
+
+    def test_a_split_snapshot_ends_once(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 10)))
+        whole = snapshot([[bytes(4000)]] * 40, 5)
+        file = path / PARTITION / f"{9:020d}-0000000001.checkpoint"
+        file.write_bytes(whole)
+        rows = load(path, content="snapshot-records")
+        assert (len(sound(rows)), errors(rows)) == (42, [])
+        assert load(path, content="snapshot-records", maxPartitionBytes="10000") == rows
+        file.write_bytes(whole[: 20 * len(whole) // 40])
+        torn = load(path, content="snapshot-records")
+        assert len(errors(torn)) == 2
+        assert load(path, content="snapshot-records", maxPartitionBytes="10000") == torn
 
     @pytest.mark.parametrize("scheme", ["file", "memory"])
     def test_a_url(self, tmp_path: Path, scheme: str) -> None:

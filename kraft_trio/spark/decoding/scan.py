@@ -41,6 +41,11 @@ class Run:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def end(self) -> int:
+        """Where its last batch ends in the file.  The run must not be empty."""
+        return self.buffer_position + int(self.positions[-1] + self.sizes[-1])
+
     def header(self, at: int) -> BatchHeader:
         """The header of the batch at this place in the run."""
         base_offset, length, *rest = self.headers[at].item()
@@ -61,21 +66,29 @@ class Run:
 
 
 def scan(
-    source: ByteSource, start: int, end: int, expectation: Expectation, chunk_bytes: int = LARGEST_CHUNK_BYTES
+    source: ByteSource,
+    start: int,
+    end: int,
+    expectation: Expectation,
+    chunk_bytes: int = LARGEST_CHUNK_BYTES,
+    stop: int | None = None,
 ) -> Iterator[Run | Damage]:
     """Yield the batches from `start` to `end`, which are positions where batches begin, or the source's end.
 
+    With `stop`, nothing is yielded that begins there or later.  What is found up to there is the same as without it.
     Memory holds about `chunk_bytes`, or one batch.  Raises OSError.
     """
     position = start
+    stop = end if stop is None else min(stop, end)
     size = first_size = min(FIRST_CHUNK_BYTES, chunk_bytes)
-    while position < end:
-        chunk, positions = _read_chunk(source, position, end, size)
+    while position < stop:
+        chunk, positions = _read_chunk(source, position, end, min(size, stop - position))
+        positions = positions[: np.searchsorted(positions, stop - position)]
         run = _read_run(chunk, position, positions, expectation)
         expectation = run.expectation
         if len(run):
             yield run
-            position += int(run.positions[-1] + run.sizes[-1])
+            position = run.end
             size = min(2 * size, chunk_bytes)
             continue
         damage = damage_at(source, position, end, expectation)
