@@ -188,8 +188,8 @@ READ_OPTIONS = (
         "maxPartitionBytes",
         whole_number(1),
         "bytes, 1 or more",
-        32 * 1024 * 1024,
-        "size of a task",
+        64 * 1024 * 1024,
+        "size of a task; larger if a query would have more than 100,000 tasks",
     ),
     Option(
         "pushFilters",

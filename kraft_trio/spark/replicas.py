@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
@@ -15,6 +16,10 @@ from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_prop
 _PARTITION = "-0"
 """Suffix of the directory of partition 0, the only partition of a quorum."""
 _KAFKAS_PARTITION = "__cluster_metadata-0"
+_LISTED_AT_A_TIME = 32
+"""Directories.  Spark gives a source's planner no session, so the planner lists them itself.  It mostly waits for the
+file system: an object store takes about 50 ms for an answer.
+"""
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_EPOCH = 2**31 - 1
 
@@ -66,19 +71,12 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
     """
     replicas: list[Replica] = []
     known: set[str] = set()
-    for path in paths:
-        files = files_of(path)
-        try:
-            found = files.expand(path)
-        except OSError as error:
-            replicas.append(Replica(path, error=_os_error(path, error)))
-            continue
-        if not found:
-            replicas.append(Replica(path, error=f"{path}: nothing matches"))
-        for directory in found:
-            for replica in _replicas_in(files, directory):
-                identity = files.identity(replica.partition or directory)
-                if identity not in known:
+    with ThreadPoolExecutor(_LISTED_AT_A_TIME) as pool:
+        for found in pool.map(_listed, _directories(paths)):
+            for identity, replica in found:
+                if identity is None:
+                    replicas.append(replica)
+                elif identity not in known:
                     known.add(identity)
                     replicas.append(replica)
     if not any(replica.partition for replica in replicas):
@@ -87,6 +85,29 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
     if not allow_mixed_clusters:
         _check_one_cluster(replicas)
     return replicas
+
+
+def _directories(paths: Iterable[str]) -> Iterator[Replica | tuple[Files, str]]:
+    """The directories that the paths lead to.  A path that leads to none is a replica with `error`."""
+    for path in paths:
+        files = files_of(path)
+        try:
+            found = files.expand(path)
+        except OSError as error:
+            yield Replica(path, error=_os_error(path, error))
+            continue
+        if not found:
+            yield Replica(path, error=f"{path}: nothing matches")
+        yield from ((files, directory) for directory in found)
+
+
+def _listed(place: Replica | tuple[Files, str]) -> list[tuple[str | None, Replica]]:
+    """The replicas there, and what identifies the place of each."""
+    if isinstance(place, Replica):
+        return [(None, place)]
+    files, directory = place
+    found = _replicas_in(files, directory)
+    return [(files.identity(replica.partition or directory), replica) for replica in found]
 
 
 def _replicas_in(files: Files, directory: str) -> list[Replica]:
