@@ -62,6 +62,7 @@ LIMITS = (
     ("kraft.voter.changes.burst", "number-of-throttled-voter-changes", "THROTTLING_QUOTA_EXCEEDED."),
     ("kraft.http.max.connections", "number-of-refused-connections", "A waiting connection closes, or the new one."),
     ("kraft.http.max.connections.per.ip", "number-of-refused-connections", "As above, of the same address."),
+    ("kraft.http.max.streams", "number-of-refused-streams", "A stream of the address with the most ends, or 503."),
     ("kraft.http.request.timeout.ms", "number-of-cut-connections", "408, or the connection closes."),
     ("kraft.http.idle.timeout.ms", "number-of-cut-connections", "The connection closes."),
     ("kraft.log.text.max.characters", "number-of-shortened-log-texts", "The text is cut."),

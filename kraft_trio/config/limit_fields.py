@@ -166,6 +166,12 @@ class LimitFields:
         "Connections from one address to `kraft.http.listener`.",
         default=12,
     )
+    max_http_streams: int = config_key(
+        "kraft.http.max.streams",
+        Integer(1),
+        "Readers of `/v1/events`, and open pages, of `kraft.http.listener`: so many of each.",
+        default=8,
+    )
     http_request_timeout_ms: int = config_key(
         "kraft.http.request.timeout.ms",
         Integer(1),

@@ -126,6 +126,7 @@ class NodeConfig(ConfigFields):
             voter_changes_burst: int = ...,
             max_http_connections: int = ...,
             max_http_connections_per_ip: int = ...,
+            max_http_streams: int = ...,
             http_request_timeout_ms: int = ...,
             http_idle_timeout_ms: int = ...,
             max_log_text: int = ...,

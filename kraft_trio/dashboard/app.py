@@ -9,12 +9,13 @@ from typing import Any, Final
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.page import page
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
-from kraft_trio.dashboard.stream import stream_board
+from kraft_trio.dashboard.stream import EVENTS, stream_board
 from kraft_trio.dashboard.told_situation import BadSituation, situation_of_json
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
+from kraft_trio.http.stream_places import StreamPlaces
 
 MAX_LOOKERS: Final = 8
-"""Streams at a time."""
+"""Streams at a time, of `kraft dashboard`."""
 MAX_BODY_BYTES: Final = 64 * 1024
 
 HTML: Final = b"text/html; charset=utf-8"
@@ -25,9 +26,10 @@ ALLOWED: Final = {"/": ("GET", "HEAD"), "/v1/stream": ("GET", "HEAD"), "/v1/expl
 class Pages:
     """Answers the paths in ALLOWED, for whoever serves them."""
 
-    def __init__(self, watch: QuorumWatch, source: Callable[[], Mapping[str, Any]]) -> None:
-        """`source` says who asks the nodes."""
+    def __init__(self, watch: QuorumWatch, source: Callable[[], Mapping[str, Any]], places: StreamPlaces) -> None:
+        """`source` says who asks the nodes; `places` are those of the streams."""
         self._watch = watch
+        self._places = places
         self._source = source
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
             "/": self._page,
@@ -49,10 +51,10 @@ class Pages:
 
     async def _stream(self, exchange: Exchange) -> None:
         await exchange.body(0)
-        if self._watch.lookers >= MAX_LOOKERS:
-            await exchange.respond(503, error(f"{MAX_LOOKERS} pages are open already"))
+        if exchange.method == "HEAD":
+            await exchange.respond(200, b"", EVENTS)
             return
-        await stream_board(exchange, self._watch, self._source())
+        await self._places.serve(exchange, lambda exchange: stream_board(exchange, self._watch, self._source()))
 
     async def _explain(self, exchange: Exchange) -> None:
         """Explain the situation in the body.  It is forgotten at once."""

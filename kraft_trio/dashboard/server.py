@@ -8,10 +8,11 @@ from typing import Final
 
 import trio
 
-from kraft_trio.dashboard.app import DashboardApplication, Pages, error
+from kraft_trio.dashboard.app import MAX_LOOKERS, DashboardApplication, Pages, error
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
+from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.protocol.types import Endpoint
 
 LIMITS: Final = HttpLimits(connections=64, idle_s=30.0, head_s=5.0, body_s=10.0, send_s=10.0, head_bytes=16 * 1024)
@@ -27,7 +28,8 @@ class Dashboard:
         self.url = f"http://{Endpoint(host, port)}/"
         hosts = frozenset(f"{name}:{port}" for name in ("localhost", "127.0.0.1", "[::1]"))
         named = ",".join(map(str, bootstrap))
-        self._application = DashboardApplication(Pages(watch, lambda: {"kind": "dashboard", "bootstrap": named}), hosts)
+        pages = Pages(watch, lambda: {"kind": "dashboard", "bootstrap": named}, StreamPlaces(MAX_LOOKERS, error))
+        self._application = DashboardApplication(pages, hosts)
 
     async def run(self) -> None:
         """Serve until cancelled."""

@@ -23,9 +23,6 @@ FIRST_S: Final = 0.3
 
 async def stream_board(exchange: Exchange, watch: QuorumWatch, source: Mapping[str, Any]) -> None:
     """Send until the client is gone.  `source` says who asks the nodes."""
-    if exchange.method == "HEAD":
-        await exchange.respond(200, b"", EVENTS)
-        return
     with watch.looking():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_at_disconnect, exchange, nursery.cancel_scope)

@@ -26,10 +26,15 @@ class HttpPlace:
 class HttpPlaces:
     """Owned by HttpServer.  Nothing here waits."""
 
-    def __init__(self, places: int, per_host: int) -> None:
-        """`per_host`: places for one address; 0 for no limit."""
+    def __init__(self, places: int, per_host: int, lead: int = 1) -> None:
+        """`per_host`: places for one address; 0 for no limit.
+
+        `lead`: how many places more than the newcomer's an address must have to lose one.  With 2, clients of two
+        addresses that come again at once do not end each other's connections for ever.
+        """
         self._places = places
         self._per_host = per_host
+        self._lead = lead
         self._taken: dict[HttpPlace, None] = {}
         """In order of arrival."""
         self._hosts: Counter[str] = Counter()
@@ -38,7 +43,7 @@ class HttpPlaces:
         """Take a place.  Returns it, or the reason for which there is none.
 
         If all are taken, the connection ends that has waited longest among those of the address with the most, as long
-        as that address has more than the newcomer's.
+        as that address has `lead` more than the newcomer's.
         """
         if self._per_host and self._hosts[host] >= self._per_host:
             victim = self._longest_waiting(host)
@@ -47,7 +52,7 @@ class HttpPlaces:
             self._end(victim)
         elif len(self._taken) >= self._places:
             greedy = max(self._hosts, key=lambda one: self._hosts[one])
-            victim = self._longest_waiting(greedy) if self._hosts[greedy] > self._hosts[host] else None
+            victim = self._longest_waiting(greedy) if self._hosts[greedy] >= self._hosts[host] + self._lead else None
             if victim is None:
                 return f"{self._places} are open"
             self._end(victim)

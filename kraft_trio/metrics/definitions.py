@@ -186,6 +186,10 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("number-of-throttled-voter-changes", "Voter changes refused because they came too fast, since the start."),
     _own("number-of-refused-waits", "Fetches answered at once because too many waited, since the start."),
     _own(
+        "number-of-refused-streams",
+        "Streams of kraft.http.listener that were refused, or ended for one of another address, since the start.",
+    ),
+    _own(
         "number-of-paused-connections",
         "How often a connection was not read because answers were outstanding or not taken, since the start.",
     ),

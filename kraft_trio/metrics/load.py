@@ -34,6 +34,7 @@ class NodeLoad:
             "number-of-refused-voter-changes": refused.voter_changes,
             "number-of-throttled-voter-changes": refused.throttled_voter_changes,
             "number-of-refused-waits": refused.waits,
+            "number-of-refused-streams": refused.streams,
             "number-of-paused-connections": refused.pauses,
             "number-of-refused-batches": refused.batches,
             "number-of-refused-epochs": refused.epochs,

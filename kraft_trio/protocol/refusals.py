@@ -28,9 +28,14 @@ class Refusals:
     """Requests for voter changes that came too fast."""
     waits: int = 0
     """Fetches answered at once because too many waited."""
+    streams: int = 0
+    """Endless responses of HTTP without a place, or ended for one of another address."""
     pauses: int = 0
     """How often a connection was not read because its client had not taken earlier answers."""
     batches: int = 0
     """Produced batches whose records are damaged or exceed a limit."""
     epochs: int = 0
     """Messages that named an epoch too far ahead."""
+
+    def refused_stream(self) -> None:
+        self.streams += 1

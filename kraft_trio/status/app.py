@@ -11,6 +11,7 @@ import trio
 
 from kraft_trio.dashboard.app import ALLOWED, Pages, error
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Exchange
+from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.status.explained import Explained
 from kraft_trio.status.health import Check, as_text, liveness, readiness
@@ -19,8 +20,6 @@ from kraft_trio.tracing.event_feed import EventFeed
 
 REQUESTS_PER_S: Final = 50
 """Of all clients.  Further requests wait for their turn, so that a flood of them leaves the event loop to the node."""
-MAX_READERS: Final = 8
-"""Of the events.  They must not take all the connections."""
 MAX_BODY_BYTES: Final = 1024
 HEARTBEAT_S: Final = 15.0
 """A stream without events sends an empty comment so often, which finds out clients that are gone."""
@@ -40,6 +39,7 @@ class StatusApplication:
         self._status = status
         self._pages = pages
         self._explained = Explained(tree)
+        self._readers = StreamPlaces(tree.config.max_http_streams, error, tree.refusals.refused_stream)
         self._next_turn_s = 0.0
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
             "/metrics": self._metrics,
@@ -93,9 +93,9 @@ class StatusApplication:
         if exchange.method == "HEAD":
             await exchange.respond(200, b"", EVENTS)
             return
-        if self._feed.readers >= MAX_READERS:
-            await exchange.respond(503, error(f"{MAX_READERS} clients read the events already"))
-            return
+        await self._readers.serve(exchange, self._stream_events)
+
+    async def _stream_events(self, exchange: Exchange) -> None:
         with self._feed.reading() as events:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_cancel_at_disconnect, exchange, nursery.cancel_scope)

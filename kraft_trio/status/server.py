@@ -14,6 +14,7 @@ from kraft_trio.http.binding import bound
 from kraft_trio.http.exchange import Endpoint as HttpEndpoint
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
+from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.logs import get_logger
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
@@ -65,7 +66,9 @@ class StatusServer:
         def source() -> Mapping[str, Any]:
             return {"kind": "node", "nodeId": tree.key.id, "clusterId": tree.cluster_id}
 
-        application: HttpEndpoint = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(self._watch, source))
+        lookers = StreamPlaces(config.max_http_streams, error, tree.refusals.refused_stream)
+        pages = Pages(self._watch, source, lookers)
+        application: HttpEndpoint = StatusApplication(tree, NodeStatus(tree, feed), feed, pages)
         if users is not None:
             delay_s = config.failed_authentication_delay_ms / 1000
             application = AuthenticatedEndpoint(application, users, delay_s, self._failed_authentication, error)

@@ -281,6 +281,47 @@ async def test_address_has_as_many_connections_as_it_may(tmp_path: Path) -> None
         assert b"200 OK" in await get_from(served, "127.0.0.2")
 
 
+async def reader_from(stack: AsyncExitStack, served: Served, address: str, path: str) -> trio.SocketStream:
+    """One that has begun to read a stream, or has been refused."""
+    stream = await trio.open_tcp_stream(LOCALHOST, served.port, local_address=address)
+    await stack.enter_async_context(stream)
+    await stream.send_all(request(path))
+    return stream
+
+
+async def first_line(stream: trio.SocketStream) -> bytes:
+    return bytes(await stream.receive_some()).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/stream"])
+async def test_one_address_cannot_take_all_streams(tmp_path: Path, path: str) -> None:
+    """The oldest reader of the address with the most makes room.  Then nobody takes another's place any more."""
+    async with serving(tmp_path, max_http_streams=3) as served, AsyncExitStack() as stack:
+        greedy = [await reader_from(stack, served, LOCALHOST, path) for _ in range(3)]
+        for stream in greedy:
+            assert await first_line(stream) == b"HTTP/1.1 200 OK"
+        refused = await reader_from(stack, served, LOCALHOST, path)
+        assert await first_line(refused) == b"HTTP/1.1 503 Service Unavailable"
+        other = await reader_from(stack, served, "127.0.0.2", path)
+        assert await first_line(other) == b"HTTP/1.1 200 OK"
+        while await greedy[0].receive_some():
+            pass
+        for address in (LOCALHOST, "127.0.0.2"):
+            refused = await reader_from(stack, served, address, path)
+            assert await first_line(refused) == b"HTTP/1.1 503 Service Unavailable"
+        assert served.node.metrics.values()["number-of-refused-streams"] == 4
+
+
+async def test_places_of_streams_are_free_again(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_http_streams=1) as served, AsyncExitStack() as stack:
+        for _ in range(3):
+            stream = await reader_from(stack, served, LOCALHOST, "/v1/events")
+            assert await first_line(stream) == b"HTTP/1.1 200 OK"
+            await stream.send_eof()
+            while await stream.receive_some():
+                pass
+
+
 async def test_clients_that_are_too_slow_are_cut(tmp_path: Path) -> None:
     limits = {"http_request_timeout_ms": 1, "http_idle_timeout_ms": 1}
     async with serving(tmp_path, **limits) as served, AsyncExitStack() as stack:

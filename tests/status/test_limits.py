@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.dashboard.app import Pages
+from kraft_trio.dashboard.app import Pages, error
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
+from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.simulation import Cluster
 from kraft_trio.status import health
 from kraft_trio.status.app import REQUESTS_PER_S, StatusApplication
@@ -25,7 +26,7 @@ async def test_a_flood_of_requests_waits_for_its_turn(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     tree, feed = cluster.nodes[1].tree, EventFeed(lambda: 0)
     watch = QuorumWatch(tree.network, list, fetch_timeout_ms=1000, wall_clock_ms=lambda: 0)
-    application = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(watch, dict))
+    application = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(watch, dict, StreamPlaces(1, error)))
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         for _ in range(3 * REQUESTS_PER_S + 1):

@@ -38,7 +38,6 @@ function listen() {
     live.events = [...live.events, ...JSON.parse(message.data)].slice(-600);
     showLive();
   });
-  setInterval(showConnection, 1000);
 }
 
 // The findings of a recorded moment come from the same rules as those of the live quorum: the server's.
@@ -146,3 +145,4 @@ try {
 } catch { /* the same */ }
 
 listen();
+setInterval(showConnection, 1000);
