@@ -73,6 +73,7 @@ def dashboard(
             lambda: endpoints,
             fetch_timeout_ms=fetch_timeout_ms,
             wall_clock_ms=lambda: time.time_ns() // 1_000_000,
+            command_config=command_config,
         )
         with bound("--port", Endpoint(LOOPBACK, port)) as listening:
             served = Dashboard(watch, listening, endpoints)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import click
 import trio
 
@@ -13,7 +14,8 @@ from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOpt
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.errors import NetworkError
-from kraft_trio.protocol.quorum_findings import Claim, Severity, Situation, contradictions, findings
+from kraft_trio.protocol.quorum_findings import Severity, contradictions, findings
+from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.security.client_network import client_network
 
 _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
@@ -36,7 +38,7 @@ def explain(context: click.Context, as_json: bool) -> None:
     async def look() -> Situation:
         return await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=FETCH_TIMEOUT_MS)
 
-    situation = trio.run(look)
+    situation = attrs.evolve(trio.run(look), command_config=options.command_config)
     found = findings(situation)
     if as_json:
         echo(json.dumps(explanation_fields(situation)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -15,7 +16,7 @@ from kraft_trio.client.quorum_description import QuorumDescription, health_of
 from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.quorum_findings import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
@@ -188,7 +189,6 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
     is_told = replica is not None and replica.error == ErrorCode.none
     status = status_of(None if replica is None else replica.status)
-    vitals = status.get("vitals")
     claim = Claim(
         endpoint=str(endpoint),
         node_id=replica.node.id if replica is not None and is_told else None,
@@ -200,26 +200,46 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         high_watermark=replica.high_watermark if replica is not None and is_told else None,
         denial=denial,
         directory_id=replica.node.directory_id if replica is not None and is_told else None,
-        free_bytes=_whole(vitals, "freeBytes"),
+        free_bytes=vital_bytes(status, "freeBytes"),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
 
 
 def status_of(text: str | None) -> dict[str, Any]:
-    """Read the status that a node tells.  Empty if it is too long, or not a JSON object."""
+    """Read the status that a node tells.
+
+    Empty if it is too long, or not a JSON object, or has a number that is not finite or has more than 64 bits.
+    """
     if text is None or len(text) > MAX_STATUS:
         return {}
     try:
-        status = json.loads(text)
+        status = json.loads(text, parse_int=_int_of, parse_float=_float_of, parse_constant=_float_of)
     except (ValueError, RecursionError):
         return {}
     return status if isinstance(status, dict) else {}
 
 
-def _whole(fields: object, name: str) -> int | None:
-    value = fields.get(name) if isinstance(fields, dict) else None
-    return value if isinstance(value, int) else None
+def _int_of(text: str) -> int:
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("more than 64 bits")
+    return value
+
+
+def _float_of(text: str) -> float:
+    """Python reads and writes Infinity and NaN; no browser does."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+def vital_bytes(status: Mapping[str, Any], name: str) -> int | None:
+    """A vital sign in bytes; None if the status has no such number."""
+    vitals = status.get("vitals")
+    value = vitals.get(name) if isinstance(vitals, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _own_principal(network: Network) -> str:

@@ -46,7 +46,7 @@ class History:
         node = claim.endpoint if claim.node_id is None else claim.node_id
         events = told.status.get("events")
         for event in events if isinstance(events, list) else ():
-            if isinstance(event, dict) and isinstance(event.get("atMs"), int):
+            if isinstance(event, dict) and _is_whole(event.get("atMs")) and _is_whole(event.get("id")):
                 self._add_told(node, event)
         before = self._seen.get(node)
         now = _Seen(claim.problem, claim.epoch, claim.leader_id)
@@ -63,7 +63,7 @@ class History:
             self._add(node, "claim", epoch=claim.epoch, leader_id=claim.leader_id)
 
     def _add_told(self, node: object, event: Mapping[str, Any]) -> None:
-        key = (node, event["atMs"], event.get("id"))
+        key = (node, event["atMs"], event["id"])
         if key in self._told:
             return
         self._told[key] = None
@@ -83,3 +83,7 @@ class History:
     def _append(self, event: dict[str, Any]) -> None:
         self._events.append({**event, "number": self._next_number})
         self._next_number += 1
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import attrs
 import trio
 
 from kraft_trio.client.claims import MAX_NODES, Told, ask_node, named_by, others_named, situation_of
 from kraft_trio.dashboard.history import History
 from kraft_trio.dashboard.node_watch import NodeWatch
-from kraft_trio.protocol.quorum_findings import Situation
+from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.network import Network
 
@@ -27,7 +28,8 @@ class QuorumWatch:
     """Owns a task for each node.  A node that hangs delays nothing but news of itself.
 
     `named` returns the endpoints to begin with; the nodes there name the others.  `fetch_timeout_ms` is the time after
-    which a voter that has not fetched counts as offline.
+    which a voter that has not fetched counts as offline.  `command_config` is the file that tells tools how to connect,
+    for the commands that the page shows.
     """
 
     def __init__(
@@ -37,10 +39,12 @@ class QuorumWatch:
         *,
         fetch_timeout_ms: int,
         wall_clock_ms: Callable[[], int],
+        command_config: str | None = None,
     ) -> None:
         self._network = network
         self._named = named
         self._fetch_timeout_ms = fetch_timeout_ms
+        self._command_config = command_config
         self.history = History(wall_clock_ms)
         self.wall_clock_ms = wall_clock_ms
         self._watches: dict[Endpoint, NodeWatch] = {}
@@ -90,7 +94,8 @@ class QuorumWatch:
 
     def situation(self) -> Situation:
         """What the newest answers say together."""
-        return situation_of(self.told(), self._fetch_timeout_ms)
+        found = situation_of(self.told(), self._fetch_timeout_ms)
+        return attrs.evolve(found, command_config=self._command_config)
 
     def _follow(self, nursery: trio.Nursery) -> None:
         """Begin to ask nodes that are new, and forget those that are gone."""

@@ -1,131 +1,24 @@
-"""What is wrong with a quorum, and what to do, concluded from what each of its nodes claims.
-
-The nodes are asked from one place.  A node that does not answer there may well be heard by the others.
-"""
+"""What is wrong with a quorum, and what to do, concluded from what each of its nodes claims."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Iterator
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
-from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.replica_health import Health, ReplicaHealth
-from kraft_trio.protocol.survival import Survival, survival_of
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, end_of
+from kraft_trio.protocol.replica_health import Health
+from kraft_trio.protocol.survival import survival_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_set import majority_of
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""
-QUORUM: Final = "kraft metadata-quorum --bootstrap-controller {} "
 START: Final = "kraft server start -c FILE"
-DESCRIBE: Final = QUORUM + "explain"
-
-
-@attrs.frozen
-class Claim:
-    """What one node says of itself.  None stands for what it does not say."""
-
-    endpoint: str
-    problem: str | None = None
-    """Why the node did not answer; None if it did."""
-    node_id: int | None = None
-    cluster_id: str | None = None
-    epoch: int | None = None
-    leader_id: int | None = None
-    voter_ids: tuple[int, ...] | None = None
-    log_end: OffsetAndEpoch | None = None
-    high_watermark: int | None = None
-    denial: str | None = None
-    """The principal to whom the node denied DESCRIBE, or None."""
-    reported_end: int | None = None
-    """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
-    reported_high_watermark: int | None = None
-    """The same of the leader's high watermark."""
-    directory_id: UUID | None = None
-    free_bytes: int | None = None
-    """What its disk has left; of a node with a problem, what it said last."""
-
-    @property
-    def name(self) -> str:
-        return f"the node at {self.endpoint}" if self.node_id is None else f"node {self.node_id}"
-
-
-@attrs.frozen
-class VoterReport:
-    """A voter as the leader sees it."""
-
-    id: int
-    health: ReplicaHealth
-    directory_id: UUID | None = None
-
-
-@attrs.frozen
-class LeaderReport:
-    """The quorum as its leader describes it.  The committed voters are empty if no voter change is uncommitted."""
-
-    leader_id: int
-    epoch: int
-    high_watermark: int
-    voters: tuple[VoterReport, ...]
-    committed_voter_ids: tuple[int, ...] = ()
-    target_voter_ids: tuple[int, ...] = ()
-    reassignment_status: str | None = None
-
-    @property
-    def voter_ids(self) -> tuple[int, ...]:
-        return tuple(sorted(voter.id for voter in self.voters))
-
-
-@attrs.frozen
-class Situation:
-    """What was found out.  The report is that of the leader with the highest epoch."""
-
-    claims: tuple[Claim, ...]
-    report: LeaderReport | None = None
-
-    @property
-    def answers(self) -> tuple[Claim, ...]:
-        return tuple(claim for claim in self.claims if claim.problem is None)
-
-    @property
-    def epoch(self) -> int:
-        """The highest epoch that is claimed; -1 if none is."""
-        known = [claim.epoch for claim in self.answers if claim.epoch is not None]
-        return max([*known, -1 if self.report is None else self.report.epoch], default=-1)
-
-    @property
-    def voter_ids(self) -> tuple[int, ...]:
-        """The leader's voters, or those of the node with the longest log; empty if no node tells them."""
-        if self.report is not None:
-            return self.report.voter_ids
-        told = [claim for claim in self.answers if claim.voter_ids]
-        newest = max(told, key=lambda claim: (_end_of(claim), claim.epoch or 0), default=None)
-        return () if newest is None else tuple(sorted(newest.voter_ids or ()))
-
-    @property
-    def leader_id(self) -> int | None:
-        """The leader of the highest epoch, if anybody names it."""
-        if self.report is not None and self.report.epoch == self.epoch:
-            return self.report.leader_id
-        named = (claim.leader_id for claim in self.answers if claim.epoch == self.epoch)
-        return next((leader_id for leader_id in named if leader_id is not None), None)
-
-
-def survivals(situation: Situation) -> tuple[Survival, ...]:
-    """What the voter set survives now; while a voter change is not committed, first that set, then the one before.
-
-    Without a leader, whoever answers counts as up.  Empty if nobody tells the voters.
-    """
-    if situation.report is None:
-        up = [claim.node_id for claim in situation.answers if claim.node_id is not None]
-        return (survival_of(situation.voter_ids, up),) if situation.voter_ids else ()
-    report = situation.report
-    up = [voter.id for voter in report.voters if voter.health.is_up]
-    before = (survival_of(report.committed_voter_ids, up),) if report.committed_voter_ids else ()
-    return (survival_of(report.voter_ids, up), *before)
+RECOVER: Final = "Only if their disks are lost for good, recover one replica (`kraft storage recover`)."
 
 
 class Severity(enum.Enum):
@@ -180,11 +73,16 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
     clusters = {claim.cluster_id for claim in situation.answers if claim.cluster_id is not None}
     if len(clusters) > 1:
         told = ", ".join(f"{claim.name} to {claim.cluster_id}" for claim in situation.answers if claim.cluster_id)
-        yield Finding(Severity.CRITICAL, "clusters", f"The nodes belong to different clusters: {told}.")
+        text = (
+            f"The nodes belong to different clusters: {told}. Ask those of one cluster, and correct the addresses that "
+            "led to the others."
+        )
+        yield Finding(Severity.CRITICAL, "clusters", text)
     for epoch in sorted({claim.epoch for claim in situation.answers if claim.epoch is not None}):
         named = {claim.leader_id for claim in situation.answers if claim.epoch == epoch} - {None}
         if len(named) > 1:
-            text = f"Nodes {_ids(named)} are both named as leader of epoch {epoch}. Stop writing, and report this."
+            leaders = _and([str(leader_id) for leader_id in sorted(id for id in named if id is not None)])
+            text = f"Nodes {leaders} are all named as leader of epoch {epoch}. Stop writing, and report this."
             yield Finding(Severity.CRITICAL, "two-leaders", text)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
@@ -204,8 +102,8 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
     denying = [claim for claim in situation.answers if claim.denial is not None]
     if not denying:
         return
-    named = _list([claim.name for claim in denying])
-    principals = _list(sorted({claim.denial for claim in denying if claim.denial is not None}))
+    named = _and([claim.name for claim in denying])
+    principals = _and(sorted({claim.denial for claim in denying if claim.denial is not None}))
     text = (
         f"{_capital(named)} {'runs' if len(denying) == 1 else 'run'}, but {'denies' if len(denying) == 1 else 'deny'} "
         f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`)."
@@ -216,31 +114,41 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
 def _of_nodes(situation: Situation) -> Iterator[Finding]:
     """Nodes that are not the voters they seem to be, and disks that are about to be full."""
     voters = situation.voter_ids
-    directories = {} if situation.report is None else {one.id: one.directory_id for one in situation.report.voters}
+    reported = {} if situation.report is None else {one.id: one for one in situation.report.voters}
     for claim in situation.claims:
         if claim.free_bytes is not None and claim.free_bytes < LITTLE_BYTES:
             yield _little_room(claim, claim.free_bytes)
         if claim.problem is not None or claim.node_id is None or not voters:
             continue
-        own, known = claim.directory_id, directories.get(claim.node_id)
+        voter = reported.get(claim.node_id)
         if claim.node_id not in voters:
             if claim.node_id not in (claim.voter_ids or ()):
                 continue
-            text = f"Node {claim.node_id} was removed, and does not know it: the voters are {_ids(voters)}."
+            text = (
+                f"Node {claim.node_id} was removed, and does not know it: the voters are {_ids(voters)}. Stop it, "
+                "unless it is to be added again."
+            )
             yield Finding(Severity.WARNING, "removed", text)
             continue
-        if own is not None and known is not None and own != known and NO_DIRECTORY_ID not in (own, known):
+        if voter is not None and has_other_directory(claim, voter):
+            own, known = (directory_id_to_text(one.directory_id or NO_DIRECTORY_ID) for one in (claim, voter))
             text = (
-                f"Node {claim.node_id} runs with directory id {directory_id_to_text(own)}, but voter {claim.node_id} "
-                f"has {directory_id_to_text(known)}: the node has a blank or another disk, so it does not vote. Mount "
-                "the voter's disk; if that is lost, replace the voter."
+                f"Node {claim.node_id} runs with directory id {own}, but voter {claim.node_id} has {known}: the "
+                "node has a blank or another disk, so it does not vote. Mount the voter's disk; if that is lost, "
+                "replace the voter."
             )
-            command = QUORUM.format(_asking(situation)) + f"replace -i {claim.node_id}"
+            command = quorum_command(situation, f"replace -i {claim.node_id}")
             yield Finding(Severity.WARNING, "other-directory", text, command)
     observers = [claim.node_id for claim in situation.answers if claim.node_id not in (*voters, None)]
     if voters and observers:
         text = f"Not voters: {_ids(observers)}. If these nodes fail, the quorum goes on."
         yield Finding(Severity.NOTE, "observers", text)
+
+
+def has_other_directory(claim: Claim, voter: VoterReport) -> bool:
+    """Whether both directory ids are known, and differ."""
+    own, known = claim.directory_id, voter.directory_id
+    return own != known and not {own, known} & {None, NO_DIRECTORY_ID}
 
 
 def _little_room(claim: Claim, free_bytes: int) -> Finding:
@@ -260,13 +168,9 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
     yield _survival("", "survival", report.voter_ids, up)
     for voter in report.voters:
         if not voter.health.is_up:
-            advice = ""
-            if voter.health.status is Health.OFFLINE:
-                advice = (
-                    f" Start it; if its disk is lost, replace it (`kraft metadata-quorum … replace -i {voter.id}`)."
-                )
-            text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}.{advice}"
-            yield Finding(Severity.WARNING, "voter-behind", text, START if advice else None)
+            advice, command = _advice(situation, voter, can_commit=len(up) >= majority_of(len(report.voters)))
+            text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}. {advice}"
+            yield Finding(Severity.WARNING, "voter-behind", text, command)
     for claim in situation.claims:
         if claim.problem is not None and claim.node_id in up:
             text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
@@ -277,31 +181,49 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
     if report.committed_voter_ids:
         change = f"A voter change is not committed: {_ids(report.voter_ids)} after {_ids(report.committed_voter_ids)}."
         needed = f"It needs a majority of {_ids(report.voter_ids)}, and no other change can begin until then."
-        describe = QUORUM.format(_asking(situation)) + "describe --status"
+        describe = quorum_command(situation, "describe --status")
         yield Finding(Severity.WARNING, "pending-change", f"{change} {needed}", describe)
-        yield _survival("If the change is undone: ", "survival-before", report.committed_voter_ids, up)
+        yield _survival("If the change is undone, ", "survival-before", report.committed_voter_ids, up)
     if report.target_voter_ids:
         status = report.reassignment_status or "under way"
         text = f"The voters are being reassigned to {_ids(report.target_voter_ids)}: {status}."
-        cancel = QUORUM.format(_asking(situation)) + "reassign --cancel"
+        cancel = quorum_command(situation, "reassign --cancel")
         yield Finding(Severity.NOTE, "reassignment", text, cancel)
+
+
+def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tuple[str, str | None]:
+    """What to do about a voter that is not up, and the command to copy."""
+    if voter.health.status is not Health.OFFLINE:
+        return "It has just started, or its disk or its network is slow.", None
+    claim = next((claim for claim in situation.answers if claim.node_id == voter.id), None)
+    if claim is not None and has_other_directory(claim, voter):
+        return "Its node runs with another directory id.", None
+    if claim is not None:
+        return "Its node runs, but does not fetch from the leader: its log tells why.", None
+    if not can_commit:
+        return "Start it.", START
+    replace = quorum_command(situation, f"replace -i {voter.id}")
+    return f"Start it; if its disk is lost, start its node with a blank one, and replace it: `{replace}`.", START
 
 
 def _survival(prefix: str, code: str, voter_ids: Collection[int], up: Iterable[int]) -> Finding:
     survival = survival_of(voter_ids, up)
-    spare = survival.spare
-    counts = f"{len(survival.up_ids)} of {len(voter_ids)} voters are up, and {survival.majority} are needed"
+    spare, needed = survival.spare, survival.majority
+    total = "1 voter is" if len(voter_ids) == 1 else f"{len(voter_ids)} voters are"
+    counts = f"{len(survival.up_ids)} of {total} up, and {needed} {'is' if needed == 1 else 'are'} needed"
     if spare < 0:
-        return Finding(Severity.CRITICAL, code, f"{prefix}Nothing can be committed: {counts}.", START)
+        down = _ids(set(voter_ids) - set(survival.up_ids))
+        text = f"nothing can be committed: {counts}. Start {-spare} of the voters {down}. {RECOVER}"
+        return Finding(Severity.CRITICAL, code, _capital(prefix + text), START)
     if spare == 0:
-        text = f"{prefix}The quorum survives no more failure now: {counts}."
-        return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, text)
-    failures = "1 more failure" if spare == 1 else f"{spare} more failures"
-    return Finding(Severity.OK, code, f"{prefix}The quorum survives {failures} now: {counts}.")
+        text = f"the quorum survives no more failure now: {counts}."
+        return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, _capital(prefix + text))
+    text = f"the quorum survives {'1 more failure' if spare == 1 else f'{spare} more failures'} now: {counts}."
+    return Finding(Severity.OK, code, _capital(prefix + text))
 
 
 def _without_leader(situation: Situation) -> Iterator[Finding]:
-    again = DESCRIBE.format(_asking(situation))
+    again = quorum_command(situation, "explain")
     voters = situation.voter_ids
     denying = [claim for claim in situation.answers if claim.denial is not None]
     if not voters and denying:
@@ -322,8 +244,7 @@ def _without_leader(situation: Situation) -> Iterator[Finding]:
         reasons = _list([_silent(situation, voter_id) for voter_id in silent])
         text = (
             f"No leader: {majority} of the voters {_ids(voters)} are needed, and {len(answering)} can be reached. "
-            f"Silent: {reasons}. Start {majority - len(answering)} of them. Only if their disks are lost for good, "
-            "recover one replica (`kraft storage recover`)."
+            f"Silent: {reasons}. Start {majority - len(answering)} of them. {RECOVER}"
         )
         yield Finding(Severity.CRITICAL, "no-majority", text, START)
     yield from _followed(situation, answering, silent, majority)
@@ -366,12 +287,15 @@ def _refusals(answering: Collection[Claim], majority: int, again: str) -> Iterat
     for candidate in answering:
         if candidate.log_end is None:
             continue
-        longer = [voter for voter in answering if _end_of(voter) > _end_of(candidate)]
+        longer = [voter for voter in answering if end_of(voter) > end_of(candidate)]
         if len(answering) - len(longer) >= majority:
             able.append(candidate)
         if longer:
-            ends = _list([f"{voter.name} at {voter.log_end}" for voter in longer])
-            text = f"{_capital(candidate.name)} ends at {candidate.log_end}: nodes with longer logs refuse it, {ends}."
+            ends = _list([f"{voter.name} ({_end_text(voter.log_end)})" for voter in longer])
+            text = (
+                f"The log of {candidate.name} ends at {_end_text(candidate.log_end)}. Nodes with newer logs refuse it: "
+                f"{ends}."
+            )
             yield Finding(Severity.NOTE, "refused", text)
     who = f"These can win: {_list([claim.name for claim in able])}" if able else "The nodes do not tell who can win"
     text = (
@@ -381,13 +305,17 @@ def _refusals(answering: Collection[Claim], majority: int, again: str) -> Iterat
     yield Finding(Severity.CRITICAL, "no-leader", text, again)
 
 
-def _end_of(claim: Claim) -> tuple[int, int]:
-    return (-1, -1) if claim.log_end is None else (claim.log_end.epoch, claim.log_end.offset)
+def _end_text(end: OffsetAndEpoch | None) -> str:
+    return "an unknown offset" if end is None else f"offset {end.offset}, epoch {end.epoch}"
 
 
-def _asking(situation: Situation) -> str:
-    """The nodes to name in a command."""
-    return ",".join(claim.endpoint for claim in situation.answers)
+def quorum_command(situation: Situation, subcommand: str) -> str:
+    """A command of `kraft metadata-quorum` to copy, which asks the nodes that answer."""
+    connecting = (
+        "" if situation.command_config is None else f"--command-config {shlex.quote(situation.command_config)} "
+    )
+    asked = ",".join(claim.endpoint for claim in situation.answers)
+    return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
 
 
 def _ids(ids: Iterable[int | None]) -> str:
@@ -396,6 +324,10 @@ def _ids(ids: Iterable[int | None]) -> str:
 
 def _list(texts: Collection[str]) -> str:
     return ", ".join(texts)
+
+
+def _and(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _capital(text: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Final
 
+import attrs
 import trio
 
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
+from kraft_trio.config.values import PLAINTEXT
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
 
@@ -37,8 +39,15 @@ class Explained:
                     timeout_ms=ANSWER_MS,
                     fetch_timeout_ms=fetch_timeout_ms,
                 )
+                situation = attrs.evolve(situation, command_config=config_named_by(self._tree))
                 self._asked_at_s, self._newest = trio.current_time(), explanation_fields(situation)
             return self._newest
+
+
+def config_named_by(tree: NodeTree[Any]) -> str | None:
+    """How the commands name the file of `--command-config`, if the nodes do not serve everybody."""
+    protocol = tree.config.security_protocol_of(tree.config.controller_listener_name)
+    return None if protocol == PLAINTEXT else "FILE"
 
 
 def endpoints_known_to(tree: NodeTree[Any]) -> list[Endpoint]:

@@ -20,7 +20,7 @@ from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.http_users import AuthenticatedEndpoint, HttpUsers
 from kraft_trio.status.app import StatusApplication
-from kraft_trio.status.explained import endpoints_known_to
+from kraft_trio.status.explained import config_named_by, endpoints_known_to
 from kraft_trio.status.node_status import NodeStatus
 from kraft_trio.tracing.event_feed import EventFeed
 
@@ -61,6 +61,7 @@ class StatusServer:
             lambda: endpoints_known_to(tree),
             fetch_timeout_ms=config.fetch_timeout_ms,
             wall_clock_ms=tree.environment.wall_clock_ms,
+            command_config=config_named_by(tree),
         )
 
         def source() -> Mapping[str, Any]:

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from kraft_trio.cli import explain_command, run
-from kraft_trio.protocol.quorum_findings import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.security.tls_network import TlsNetwork
@@ -61,9 +62,20 @@ def test_node_that_denies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     answering(monkeypatch, Situation((denying, Claim("d:1", None, None, denial="User:alice"))))
     assert run(COMMAND) == 1
     shown = capsys.readouterr()
-    assert "critical: Node 3, the node at d:1 run, but deny DESCRIBE to User:alice." in shown.out
+    assert "critical: Node 3 and the node at d:1 run, but deny DESCRIBE to User:alice." in shown.out
     assert "critical: denied\n" in shown.err
     assert "Start" not in shown.out
+
+
+def test_commands_to_copy_connect_as_this_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    answering(monkeypatch, Situation(tuple(attrs.evolve(claim, leader_id=None) for claim in HEALTHY)))
+    assert run([*COMMAND[:-1], "--command-config", str(file), COMMAND[-1]]) == 1
+    asked = f"    kraft metadata-quorum --bootstrap-controller a:1,b:1 --command-config {file} explain\n"
+    assert asked in capsys.readouterr().out
 
 
 def test_denial_does_not_hide_a_lost_majority(

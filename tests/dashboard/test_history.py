@@ -6,7 +6,7 @@ from typing import Any
 
 from kraft_trio.client.claims import Told
 from kraft_trio.dashboard.history import KEPT, MAX_TEXT, History
-from kraft_trio.protocol.quorum_findings import Claim
+from kraft_trio.protocol.quorum_situation import Claim
 
 
 def told(

@@ -8,17 +8,8 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kraft_trio.protocol.quorum_findings import (
-    LITTLE_BYTES,
-    Claim,
-    LeaderReport,
-    Severity,
-    Situation,
-    VoterReport,
-    contradictions,
-    findings,
-    survivals,
-)
+from kraft_trio.protocol.quorum_findings import LITTLE_BYTES, Severity, contradictions, findings
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, survivals
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 
@@ -60,13 +51,17 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     ),
     "one voter": (
         Situation((says(1, voter_ids=(1,)),), led(UP)),
-        [("note", "survival", "survives no more failure now: 1 of 1 voters are up")],
+        [("note", "survival", "survives no more failure now: 1 of 1 voter is up, and 1 is needed")],
     ),
     "a voter is down": (
         Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE)),
         [
             ("warning", "survival", "survives no more failure now: 2 of 3"),
-            ("warning", "voter-behind", "Voter 3 is offline: last fetched 9 s ago. Start it; if its disk is lost"),
+            (
+                "warning",
+                "voter-behind",
+                "Voter 3 is offline: last fetched 9 s ago. Start it; if its disk is lost, start its node with a blank",
+            ),
         ],
     ),
     "a voter lags": (
@@ -102,7 +97,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("warning", "voter-behind", "Voter 3"),
             ("warning", "voter-behind", "Voter 4"),
             ("warning", "pending-change", "not committed: 1, 2, 3, 4 after 1, 2, 3"),
-            ("warning", "survival-before", "If the change is undone: The quorum survives no more failure now: 2 of 3"),
+            ("warning", "survival-before", "If the change is undone, the quorum survives no more failure now: 2 of 3"),
         ],
     ),
     "a reassignment": (
@@ -123,7 +118,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     ),
     "two leaders of one epoch": (
         Situation((says(1), says(2, leader=2), says(3)), led(UP, UP, UP)),
-        [("critical", "two-leaders", "Nodes 1, 2 are both named as leader of epoch 5"), ("ok", "survival", "")],
+        [("critical", "two-leaders", "Nodes 1 and 2 are all named as leader of epoch 5"), ("ok", "survival", "")],
     ),
     "nodes of two clusters": (
         Situation((says(1), says(2, cluster_id="d"), says(3)), led(UP, UP, UP)),
@@ -149,7 +144,11 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         [
             ("warning", "other-directory", "has a blank or another disk, so it does not vote"),
             ("warning", "survival", "no more failure"),
-            ("warning", "voter-behind", "Voter 2 is offline"),
+            (
+                "warning",
+                "voter-behind",
+                "Voter 2 is offline: last fetched 9 s ago. Its node runs with another directory id.",
+            ),
         ],
     ),
     "a voter with its own disk, and one whose directory id is unknown": (
@@ -186,8 +185,16 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((says(1, leader=None, end=(9, 5)), says(2, leader=None), says(3, leader=None, end=(50, 4)))),
         [
             ("critical", "no-leader", "These can win: node 1, node 2. An election is under way"),
-            ("note", "refused", "Node 1 ends at 9@5: nodes with longer logs refuse it, node 2 at 10@5"),
-            ("note", "refused", "Node 3 ends at 50@4: nodes with longer logs refuse it, node 1 at 9@5, node 2"),
+            (
+                "note",
+                "refused",
+                "The log of node 1 ends at offset 9, epoch 5. Nodes with newer logs refuse it: node 2 (offset 10, ",
+            ),
+            (
+                "note",
+                "refused",
+                "The log of node 3 ends at offset 50, epoch 4. Nodes with newer logs refuse it: node 1 (offset 9, ",
+            ),
         ],
     ),
     "the leader has just ended": (
@@ -235,6 +242,38 @@ def test_what_can_be_done_comes_as_a_command() -> None:
     assert no_majority.command == "kraft server start -c FILE"
     no_leader = findings(Situation((says(1, leader=None), says(2, leader=None))))[0]
     assert no_leader.command == "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 explain"
+
+
+def advice(situation: Situation) -> list[tuple[str, str | None]]:
+    found = findings(situation)
+    return [(finding.text, finding.command) for finding in found if finding.code == "voter-behind"]
+
+
+def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE)))
+    assert text.endswith(": `kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 replace -i 3`.")
+    assert command == "kraft server start -c FILE"
+
+
+def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
+    found = advice(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))
+    assert [text for text, _ in found] == [f"Voter {id} is offline: last fetched 9 s ago. Start it." for id in (2, 3)]
+    critical = findings(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))[0]
+    assert "Start 1 of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
+
+
+def test_node_that_answers_is_not_to_be_started() -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), says(3, epoch=4)), led(UP, UP, OFFLINE)))
+    assert text.endswith("9 s ago. Its node runs, but does not fetch from the leader: its log tells why.")
+    assert command is None
+
+
+def test_commands_connect_as_the_operator_did() -> None:
+    situation = Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE), command_config="my client.properties")
+    connecting = "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 --command-config"
+    assert f"{connecting} 'my client.properties' replace -i 3" in advice(situation)[0][0]
+    no_leader = findings(Situation((says(1, leader=None), says(2, leader=None)), command_config="f"))[0]
+    assert no_leader.command == f"{connecting} f explain"
 
 
 def test_contradictions_are_marked() -> None:

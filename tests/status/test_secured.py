@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.status import explained
 from kraft_trio.status.explained import Explained
 from tests.security.test_mutual_tls import configs, nodes_of
@@ -17,3 +18,20 @@ async def test_the_nodes_are_asked_as_the_node_asks_them(tmp_path: Path, monkeyp
         await node.append([b"x"])
         [claim] = (await Explained(node.tree).fields())["claims"]
     assert (claim["problem"], claim["nodeId"], claim["leaderId"]) == (None, 1, 1)
+
+
+async def test_commands_to_copy_name_a_file_that_tells_how_to_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explained, "ANSWER_MS", 60_000)
+    async with nodes_of(configs(tmp_path, range(1, 2))) as [node]:
+        await node.append([b"x"])
+        monkeypatch.setattr(explained, "ask_all", asked_without_a_leader)
+        found = (await Explained(node.tree).fields())["findings"]
+    [command] = [finding["command"] for finding in found if finding["code"] == "no-leader"]
+    assert command == "kraft metadata-quorum --bootstrap-controller a:1,b:1 --command-config FILE explain"
+
+
+async def asked_without_a_leader(*args: object, **options: object) -> Situation:
+    claims = [Claim(f"{host}:1", node_id=id, epoch=5, voter_ids=(1, 2)) for id, host in ((1, "a"), (2, "b"))]
+    return Situation(tuple(claims))

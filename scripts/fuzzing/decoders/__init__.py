@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from scripts.fuzzing.decoder import Decoder
-from scripts.fuzzing.decoders import batches, clients, configuration, files, values, wire
+from scripts.fuzzing.decoders import batches, clients, configuration, dashboard, files, values, wire
 
 DECODERS: dict[str, Decoder] = {
     decoder.name: decoder
-    for module in (wire, batches, clients, values, files, configuration)
+    for module in (wire, batches, clients, dashboard, values, files, configuration)
     for decoder in module.DECODERS
 }

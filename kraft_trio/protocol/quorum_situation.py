@@ -1,0 +1,124 @@
+"""What each node of a quorum claims, and what is known from that.
+
+The nodes are asked from one place.  A node that does not answer there may well be heard by the others.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.protocol.replica_health import ReplicaHealth
+from kraft_trio.protocol.survival import Survival, survival_of
+from kraft_trio.protocol.types import OffsetAndEpoch
+
+
+@attrs.frozen
+class Claim:
+    """What one node says of itself.  None stands for what it does not say."""
+
+    endpoint: str
+    problem: str | None = None
+    """Why the node did not answer; None if it did."""
+    node_id: int | None = None
+    cluster_id: str | None = None
+    epoch: int | None = None
+    leader_id: int | None = None
+    voter_ids: tuple[int, ...] | None = None
+    log_end: OffsetAndEpoch | None = None
+    high_watermark: int | None = None
+    denial: str | None = None
+    """The principal to whom the node denied DESCRIBE, or None."""
+    reported_end: int | None = None
+    """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
+    reported_high_watermark: int | None = None
+    """The same of the leader's high watermark."""
+    directory_id: UUID | None = None
+    free_bytes: int | None = None
+    """What its disk has left; of a node with a problem, what it said last."""
+
+    @property
+    def name(self) -> str:
+        return f"the node at {self.endpoint}" if self.node_id is None else f"node {self.node_id}"
+
+
+@attrs.frozen
+class VoterReport:
+    """A voter as the leader sees it."""
+
+    id: int
+    health: ReplicaHealth
+    directory_id: UUID | None = None
+
+
+@attrs.frozen
+class LeaderReport:
+    """The quorum as its leader describes it.  The committed voters are empty if no voter change is uncommitted."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[VoterReport, ...]
+    committed_voter_ids: tuple[int, ...] = ()
+    target_voter_ids: tuple[int, ...] = ()
+    reassignment_status: str | None = None
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(voter.id for voter in self.voters))
+
+
+@attrs.frozen
+class Situation:
+    """What was found out.  The report is that of the leader with the highest epoch."""
+
+    claims: tuple[Claim, ...]
+    report: LeaderReport | None = None
+    command_config: str | None = None
+    """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
+
+    @property
+    def answers(self) -> tuple[Claim, ...]:
+        return tuple(claim for claim in self.claims if claim.problem is None)
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that is claimed; -1 if none is."""
+        known = [claim.epoch for claim in self.answers if claim.epoch is not None]
+        return max([*known, -1 if self.report is None else self.report.epoch], default=-1)
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        """The leader's voters, or those of the node with the longest log; empty if no node tells them."""
+        if self.report is not None:
+            return self.report.voter_ids
+        told = [claim for claim in self.answers if claim.voter_ids]
+        newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
+        return () if newest is None else tuple(sorted(newest.voter_ids or ()))
+
+    @property
+    def leader_id(self) -> int | None:
+        """The leader of the highest epoch, if anybody names it."""
+        if self.report is not None and self.report.epoch == self.epoch:
+            return self.report.leader_id
+        named = (claim.leader_id for claim in self.answers if claim.epoch == self.epoch)
+        return next((leader_id for leader_id in named if leader_id is not None), None)
+
+
+def survivals(situation: Situation) -> tuple[Survival, ...]:
+    """What the voter set survives now; while a voter change is not committed, first that set, then the one before.
+
+    Without a leader, whoever answers counts as up.  Empty if nobody tells the voters.
+    """
+    if situation.report is None:
+        up = [claim.node_id for claim in situation.answers if claim.node_id is not None]
+        return (survival_of(situation.voter_ids, up),) if situation.voter_ids else ()
+    report = situation.report
+    up = [voter.id for voter in report.voters if voter.health.is_up]
+    before = (survival_of(report.committed_voter_ids, up),) if report.committed_voter_ids else ()
+    return (survival_of(report.voter_ids, up), *before)
+
+
+def end_of(claim: Claim) -> tuple[int, int]:
+    return (-1, -1) if claim.log_end is None else (claim.log_end.epoch, claim.log_end.offset)

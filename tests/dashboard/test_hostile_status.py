@@ -1,0 +1,74 @@
+"""Whatever one node tells as its status, the others are watched on, and the page gets JSON that a browser reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraft_trio.client.claims import Told, status_of, vital_bytes
+from kraft_trio.dashboard.board import explained_fields
+from kraft_trio.dashboard.history import History
+from kraft_trio.protocol.quorum_situation import Claim, Situation
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.just(10**400), st.just(-(10**400))
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner), max_leaves=8
+)
+EVENTS = st.lists(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(("atMs", "id", "what", "epoch", "leader_id", "node"), VALUES))
+)
+STATUSES = st.fixed_dictionaries(
+    {}, optional={"events": EVENTS | VALUES, "vitals": st.dictionaries(st.just("freeBytes"), VALUES), "role": VALUES}
+)
+
+
+def read_by_a_browser(value: object) -> Any:
+    """Raises ValueError for numbers that JSON does not have, and that JSON.parse refuses."""
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def shown(status: Mapping[str, Any]) -> Any:
+    claim = Claim("host:1", node_id=1, epoch=5, voter_ids=(1, 2, 3), free_bytes=vital_bytes(status, "freeBytes"))
+    history = History(lambda: 0)
+    history.heard(Told(claim, status=status))
+    history.heard(Told(attrs.evolve(claim, epoch=6), status=status))
+    return read_by_a_browser([history.since(0), explained_fields(Situation((claim,))), status])
+
+
+@given(STATUSES)
+def test_any_status_is_shown_or_ignored(status: dict[str, Any]) -> None:
+    shown(status_of(json.dumps(status)))
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999", "-1e999", str(2**63), "9" * 5000])
+def test_status_with_a_number_that_no_browser_reads_is_ignored(number: str) -> None:
+    """Python reads these, and would pass them on; then no page of the quorum would go on."""
+    assert status_of(f'{{"vitals": {{"freeBytes": {number}}}}}') == {}
+
+
+@pytest.mark.parametrize("number", [0, 1.5, -1e300, 2**63 - 1, -(2**63)])
+def test_status_with_ordinary_numbers_is_read(number: float) -> None:
+    assert status_of(json.dumps({"vitals": {"freeBytes": number}})) == {"vitals": {"freeBytes": number}}
+
+
+@pytest.mark.parametrize("free", [-1, True, 1.5, "1", None, [1]])
+def test_disk_with_a_strange_size_is_not_reported(free: object) -> None:
+    assert vital_bytes({"vitals": {"freeBytes": free}}, "freeBytes") is None
+    assert vital_bytes({"vitals": {"freeBytes": 1}}, "freeBytes") == 1
+
+
+@pytest.mark.parametrize("strange", [[1], {"a": 1}, "1", 1.5, True])
+def test_event_with_a_strange_id_is_left_out(strange: object) -> None:
+    """A list as an id ended the watch of all nodes, and with it the HTTP listener of the node that watched."""
+    history = History(lambda: 0)
+    events = [{"id": strange, "atMs": 1, "what": "role"}, {"id": 1, "atMs": 1, "what": "role"}]
+    history.heard(Told(Claim("host:1", node_id=1), status={"events": events}))
+    assert [event["id"] for event in history.since(0) if event["isTold"]] == [1]
