@@ -56,7 +56,8 @@ class History:
         if before is None and claim.problem is None:
             self._add(node, "first seen", epoch=claim.epoch, leader_id=claim.leader_id)
         elif (before is None or before.problem is None) and claim.problem is not None:
-            self._add(node, "unreachable", problem=claim.problem, epoch=now.epoch, leader_id=now.leader_id)
+            left = {} if claim.free_bytes is None else {"free_bytes": claim.free_bytes}
+            self._add(node, "unreachable", problem=claim.problem, epoch=now.epoch, leader_id=now.leader_id, **left)
         elif before is not None and before.problem is not None and claim.problem is None:
             self._add(node, "reachable", epoch=claim.epoch, leader_id=claim.leader_id)
         elif before is not None and (before.epoch, before.leader_id) != (now.epoch, now.leader_id):

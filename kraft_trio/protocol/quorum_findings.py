@@ -115,9 +115,8 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
     """Nodes that are not the voters they seem to be, and disks that are about to be full."""
     voters = situation.voter_ids
     reported = {} if situation.report is None else {one.id: one for one in situation.report.voters}
+    yield from _little_room(situation)
     for claim in situation.claims:
-        if claim.free_bytes is not None and claim.free_bytes < LITTLE_BYTES:
-            yield _little_room(claim, claim.free_bytes)
         if claim.problem is not None or claim.node_id is None or not voters:
             continue
         voter = reported.get(claim.node_id)
@@ -151,21 +150,31 @@ def has_other_directory(claim: Claim, voter: VoterReport) -> bool:
     return own != known and not {own, known} & {None, NO_DIRECTORY_ID}
 
 
-def _little_room(claim: Claim, free_bytes: int) -> Finding:
-    room = f"{free_bytes / 1024**2:.0f} MiB"
-    if claim.problem is None:
-        text = f"The disk of {claim.name} has {room} left. A node whose disk is full ends. Make room."
-    else:
-        text = (
-            f"The disk of {claim.name} had {room} left when it last answered. A node whose disk is full ends: make "
-            "room, and start it."
-        )
-    return Finding(Severity.WARNING, "little-room", text, None if claim.problem is None else START)
+def _little_room(situation: Situation) -> Iterator[Finding]:
+    """The fullest disk first."""
+    little = [(claim.free_bytes, claim) for claim in situation.claims if claim.free_bytes is not None]
+    for free_bytes, claim in sorted(little, key=lambda one: one[0]):
+        if not is_little_room(claim):
+            continue
+        room = f"{free_bytes / 1024**2:.0f} MiB" if free_bytes >= 10 * 1024**2 else f"{free_bytes // 1024} KiB"
+        if claim.problem is None:
+            text = f"The disk of {claim.name} has {room} left. A node whose disk is full ends. Make room."
+        else:
+            text = (
+                f"The disk of {claim.name} had {room} left when it last answered. A node whose disk is full ends: make "
+                "room, and start it."
+            )
+        yield Finding(Severity.WARNING, "little-room", text, None if claim.problem is None else START)
+
+
+def is_little_room(claim: Claim) -> bool:
+    """Whether the node's disk is about to be full, or was when it last answered."""
+    return claim.free_bytes is not None and claim.free_bytes < LITTLE_BYTES
 
 
 def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding]:
     up = [voter.id for voter in report.voters if voter.health.is_up]
-    yield _survival("", "survival", report.voter_ids, up)
+    yield _survival(report.voter_ids, up)
     for voter in report.voters:
         if not voter.health.is_up:
             advice, command = _advice(situation, voter, can_commit=len(up) >= majority_of(len(report.voters)))
@@ -183,7 +192,7 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
         needed = f"It needs a majority of {_ids(report.voter_ids)}, and no other change can begin until then."
         describe = quorum_command(situation, "describe --status")
         yield Finding(Severity.WARNING, "pending-change", f"{change} {needed}", describe)
-        yield _survival("If the change is undone, ", "survival-before", report.committed_voter_ids, up)
+        yield _survival(report.committed_voter_ids, up, is_hypothetical=True)
     if report.target_voter_ids:
         status = report.reassignment_status or "under way"
         text = f"The voters are being reassigned to {_ids(report.target_voter_ids)}: {status}."
@@ -195,26 +204,35 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
     """What to do about a voter that is not up, and the command to copy."""
     if voter.health.status is not Health.OFFLINE:
         return "It has just started, or its disk or its network is slow.", None
-    claim = next((claim for claim in situation.answers if claim.node_id == voter.id), None)
-    if claim is not None and has_other_directory(claim, voter):
-        return "Its node runs with another directory id.", None
-    if claim is not None:
+    claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    if claim is not None and claim.problem is None:
+        if has_other_directory(claim, voter):
+            return "Its node runs with another directory id.", None
         return "Its node runs, but does not fetch from the leader: its log tells why.", None
+    if claim is not None and is_little_room(claim):
+        return "Its disk was nearly full: make room, and start it.", START
+    start = "Start it, or restart it if it hangs"
     if not can_commit:
-        return "Start it.", START
+        return f"{start}.", START
     replace = quorum_command(situation, f"replace -i {voter.id}")
-    return f"Start it; if its disk is lost, start its node with a blank one, and replace it: `{replace}`.", START
+    return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", START
 
 
-def _survival(prefix: str, code: str, voter_ids: Collection[int], up: Iterable[int]) -> Finding:
+def _survival(voter_ids: Collection[int], up: Iterable[int], *, is_hypothetical: bool = False) -> Finding:
+    """What the voters survive, or would survive if an uncommitted change were undone."""
+    code = "survival-before" if is_hypothetical else "survival"
+    prefix = "if the change is undone, " if is_hypothetical else ""
     survival = survival_of(voter_ids, up)
     spare, needed = survival.spare, survival.majority
     total = "1 voter is" if len(voter_ids) == 1 else f"{len(voter_ids)} voters are"
     counts = f"{len(survival.up_ids)} of {total} up, and {needed} {'is' if needed == 1 else 'are'} needed"
     if spare < 0:
+        text = f"{prefix}nothing can be committed: {counts}."
+        if is_hypothetical:
+            return Finding(Severity.WARNING, code, _capital(text))
         down = _ids(set(voter_ids) - set(survival.up_ids))
-        text = f"nothing can be committed: {counts}. Start {-spare} of the voters {down}. {RECOVER}"
-        return Finding(Severity.CRITICAL, code, _capital(prefix + text), START)
+        advice = f"Start {_number(-spare)} of the voters {down}. {RECOVER}"
+        return Finding(Severity.CRITICAL, code, f"{_capital(text)} {advice}", START)
     if spare == 0:
         text = f"the quorum survives no more failure now: {counts}."
         return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, _capital(prefix + text))
@@ -243,8 +261,9 @@ def _without_leader(situation: Situation) -> Iterator[Finding]:
     if len(answering) < majority:
         reasons = _list([_silent(situation, voter_id) for voter_id in silent])
         text = (
-            f"No leader: {majority} of the voters {_ids(voters)} are needed, and {len(answering)} can be reached. "
-            f"Silent: {reasons}. Start {majority - len(answering)} of them. {RECOVER}"
+            f"No leader: {_number(majority)} of the voters {_ids(voters)} {'is' if majority == 1 else 'are'} needed, "
+            f"and {_number(len(answering))} can be reached. "
+            f"Silent: {reasons}. Start {_number(majority - len(answering))} of them. {RECOVER}"
         )
         yield Finding(Severity.CRITICAL, "no-majority", text, START)
     yield from _followed(situation, answering, silent, majority)
@@ -316,6 +335,12 @@ def quorum_command(situation: Situation, subcommand: str) -> str:
     )
     asked = ",".join(claim.endpoint for claim in situation.answers)
     return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
+
+
+def _number(count: int) -> str:
+    """In a word, where a digit might be read as an id."""
+    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return words[count] if 0 <= count < len(words) else str(count)
 
 
 def _ids(ids: Iterable[int | None]) -> str:

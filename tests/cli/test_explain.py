@@ -86,7 +86,7 @@ def test_denial_does_not_hide_a_lost_majority(
     answering(monkeypatch, Situation((*silent, Claim("c:1", None, 3, denial="User:alice"), told)))
     assert run(COMMAND) == 1
     shown = capsys.readouterr().out
-    assert "2 of the voters 1, 2, 3 are needed, and 1 can be reached. Silent: 1 (refused), 2 (refused)." in shown
+    assert "two of the voters 1, 2, 3 are needed, and one can be reached. Silent: 1 (refused), 2 (refused)." in shown
     assert "denies DESCRIBE to User:alice" in shown
 
 
@@ -96,7 +96,7 @@ def test_without_a_leader_the_exit_code_is_1(
     answering(monkeypatch, Situation((Claim("a:1", "refused\x1b[2J", 1), Claim("b:1", None, 2, voter_ids=(1, 2, 3)))))
     assert run(COMMAND) == 1
     told = capsys.readouterr()
-    assert "critical: No leader: 2 of the voters 1, 2, 3 are needed" in told.out
+    assert "critical: No leader: two of the voters 1, 2, 3 are needed" in told.out
     assert "\n    kraft server start -c FILE\n" in told.out
     assert "\x1b" not in told.out
     assert "critical: no-majority" in told.err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from kraft_trio.client.claims import Told
 from kraft_trio.dashboard.history import KEPT, MAX_TEXT, History
 from kraft_trio.protocol.quorum_situation import Claim
@@ -45,6 +47,7 @@ def test_what_a_node_does_not_tell_is_seen_from_outside() -> None:
     history.heard(told(epoch=7, leader=None))
     assert kinds(history) == ["first seen", "unreachable", "reachable", "claim"]
     lost = history.since(0)[1]
+    assert "free_bytes" not in lost
     assert (lost["problem"], lost["epoch"], lost["leader_id"], lost["atMs"]) == ("Connection refused", 5, 1, 77)
 
 
@@ -61,3 +64,11 @@ def test_what_a_node_tells_is_bounded() -> None:
     for number in range(3 * KEPT):
         history.heard(told(events=[event(number)]))
     assert len(history.since(0)) == KEPT
+
+
+def test_the_last_word_on_a_disk_is_told_with_the_loss_of_its_node() -> None:
+    history = History(lambda: 1)
+    history.heard(told())
+    lost = told(problem="Connection refused")
+    history.heard(attrs.evolve(lost, claim=attrs.evolve(lost.claim, free_bytes=9000)))
+    assert history.since(0)[-1]["free_bytes"] == 9000

@@ -194,6 +194,21 @@ EPOCHS: dict[str, tuple[list[dict[str, Any]], list[list[Any]]]] = {
         [*LED, seen(40, 1, "disk full", reason="no room"), GONE, NEXT],
         [[5, 1, 10, 40, "its disk failed or was full: no room"], [6, 2, 90, None, None]],
     ),
+    "one that had little room left": (
+        [*LED, {**GONE, "free_bytes": 12 * 1024}, MISSED, NEXT],
+        [
+            [5, 1, 10, 55, "its disk had 12 KiB left, and it stopped answering: Connection refused"],
+            [6, 2, 90, None, None],
+        ],
+    ),
+    "one that was found to be gone when another led": (
+        [*LED, MISSED, NEXT, {**GONE, "atMs": 95}],
+        [[5, 1, 10, 60, "it stopped answering: Connection refused"], [6, 2, 90, None, None]],
+    ),
+    "one that goes after it has followed another": (
+        [*LED, MISSED, NEXT, {**GONE, "atMs": 99, "epoch": 6}],
+        [[5, 1, 10, 60, "node 2 had no answer from it for the fetch timeout"], [6, 2, 90, None, None]],
+    ),
     "one that was cut off and came back": (
         [*LED, MISSED, NEXT, role(120, 1, "Unattached", "Leader", 6, "HIGHER_EPOCH_SEEN", None)],
         [[5, 1, 10, 60, "node 2 had no answer from it for the fetch timeout"], [6, 2, 90, None, None]],

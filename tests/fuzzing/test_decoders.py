@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.fuzzing import campaign
 from scripts.fuzzing.campaign import changed, fuzz, run_apart
 from scripts.fuzzing.decoder import Decoder, Excess, accepts, check_memory, check_steps
 from scripts.fuzzing.decoders import DECODERS
@@ -73,6 +76,21 @@ def test_a_killed_process_is_a_finding_with_its_input() -> None:
     [finding] = run_apart(_decoder(decode), 5, 0, lambda _: None).findings.values()
     assert len(finding.data) > 4
     assert "code -9" in finding.error
+
+
+def test_input_that_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the processor time of one input: all those before it, which took longer together, do not count."""
+
+    def decode(data: bytes) -> None:
+        until = process_time() + 0.02
+        while process_time() < until or len(data) > 40:
+            pass
+
+    monkeypatch.setattr(campaign, "HANG_S", 0.4)
+    decoder = _decoder(decode)
+    [finding] = run_apart(decoder, 60, 0, lambda _: None).findings.values()
+    assert len(finding.data) > 40
+    assert f"code -{signal.SIGPROF.value}" in finding.error
 
 
 def test_excess_is_seen() -> None:

@@ -60,7 +60,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "warning",
                 "voter-behind",
-                "Voter 3 is offline: last fetched 9 s ago. Start it; if its disk is lost, start its node with a blank",
+                "Voter 3 is offline: last fetched 9 s ago. Start it, or restart it if it hangs. If its disk is lost,",
             ),
         ],
     ),
@@ -134,8 +134,8 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "critical",
                 "no-majority",
-                "2 of the voters 1, 2, 3 are needed, and 1 can be reached. Silent: 2 (connection refused), "
-                "3 (nobody tells its address). Start 1 of them.",
+                "two of the voters 1, 2, 3 are needed, and one can be reached. Silent: 2 (connection refused), "
+                "3 (nobody tells its address). Start one of them.",
             )
         ],
     ),
@@ -172,14 +172,34 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "a node that ended when its disk was full": (
         Situation((says(1), attrs.evolve(silent(2), free_bytes=0), says(3)), led(UP, OFFLINE, UP)),
         [
-            ("warning", "little-room", "The disk of node 2 had 0 MiB left when it last answered"),
+            ("warning", "little-room", "The disk of node 2 had 0 KiB left when it last answered"),
             ("warning", "survival", "no more failure"),
+            ("warning", "voter-behind", "9 s ago. Its disk was nearly full: make room, and start it."),
+        ],
+    ),
+    "the fullest disk is named first": (
+        Situation(
+            (says(1, free_bytes=90 * 1024**2), says(2), attrs.evolve(silent(3), free_bytes=9000)), led(UP, UP, UP)
+        ),
+        [
+            ("warning", "little-room", "The disk of node 3 had 8 KiB left when it last answered"),
+            ("warning", "little-room", "The disk of node 1 has 90 MiB left"),
+            ("note", "not-reached", ""),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "what an undone change would leave is no incident yet": (
+        Situation(ALL, led(UP, OFFLINE, UP, UP, committed_voter_ids=(1, 2))),
+        [
+            ("warning", "survival", ""),
             ("warning", "voter-behind", ""),
+            ("warning", "pending-change", ""),
+            ("warning", "survival-before", "If the change is undone, nothing can be committed: 1 of 2 voters are up"),
         ],
     ),
     "an observer does not make a majority": (
         Situation((says(1, leader=None), says(9, leader=None), silent(2), silent(3))),
-        [("critical", "no-majority", "and 1 can be reached"), ("note", "observers", "Not voters: 9.")],
+        [("critical", "no-majority", "and one can be reached"), ("note", "observers", "Not voters: 9.")],
     ),
     "a log that is behind": (
         Situation((says(1, leader=None, end=(9, 5)), says(2, leader=None), says(3, leader=None, end=(50, 4)))),
@@ -257,9 +277,11 @@ def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
 
 def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     found = advice(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))
-    assert [text for text, _ in found] == [f"Voter {id} is offline: last fetched 9 s ago. Start it." for id in (2, 3)]
+    assert [text for text, _ in found] == [
+        f"Voter {id} is offline: last fetched 9 s ago. Start it, or restart it if it hangs." for id in (2, 3)
+    ]
     critical = findings(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))[0]
-    assert "Start 1 of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
+    assert "Start one of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
 
 
 def test_node_that_answers_is_not_to_be_started() -> None:

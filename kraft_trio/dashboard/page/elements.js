@@ -13,6 +13,13 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// The same with what is between backticks as code.
+function setMarked(element, text) {
+  if (element.dataset.text === text) return;
+  element.dataset.text = text;
+  element.replaceChildren(...text.split("`").map((part, index) => (index % 2 ? make("code", part) : part)));
+}
+
 function setClass(element, className) {
   if (element.className !== className) element.className = className;
 }

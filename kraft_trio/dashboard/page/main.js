@@ -8,7 +8,7 @@ function showLive() {
   if (replay || !live.board) return;
   show(live.board, live.events, false, "");
   const { source, clusterId } = live.board;
-  const who = source.kind === "node" ? `as node ${source.nodeId} sees it` : `asked from ${source.bootstrap}`;
+  const who = source.kind === "node" ? `as node ${source.nodeId} sees it` : `asked from ${source.bootstrap.replaceAll(",", ", ")}`;
   setText(byId("source"), `Cluster ${clusterId ?? "of unknown id"}, ${who}`);
 }
 

@@ -20,7 +20,9 @@ const BY = {
 const idIn = (key) => String(key).split("-")[0]; // of a replica key, id-directory
 
 // Better signs come from the leader itself.  With the others, it may still lead where this page does not reach it.
-const SEEN_FROM_OUTSIDE = 3;
+const SEEN_FROM_OUTSIDE = 2.7;
+// One node alone could claim so many that the page would do nothing but conclude.
+const MOST_EPOCHS = 100;
 
 // The text of one event; null for those that say nothing new.
 function describe(event) {
@@ -86,6 +88,7 @@ function epochsOf(events, now) {
       one.fromMs = event.atMs;
     }
   }
+  for (const number of [...epochs.keys()].sort((one, other) => one - other).slice(0, -MOST_EPOCHS)) epochs.delete(number);
   for (const event of ordered) collectSigns(epochs, event);
   const found = [...epochs.values()].filter((one) => one.fromMs !== null).sort((one, other) => one.epoch - other.epoch);
   found.forEach((one, index) => conclude(one, found[index + 1], now));
@@ -125,8 +128,10 @@ function collectSigns(epochs, event) {
       sign(0, `its disk failed or was full: ${event.reason}`);
     } else if (leads && (event.what === "ended" || event.what === "fault") && isDuring(one, event, epochs)) {
       sign(2, `${event.what === "ended" ? "its process ended" : "it was stopped"}: ${event.reason}`);
-    } else if (leads && event.what === "unreachable" && isDuring(one, event, epochs)) {
-      sign(3, `it stopped answering: ${event.problem}`);
+    } else if (leads && event.what === "unreachable" && (event.epoch === one.epoch || isDuring(one, event, epochs))) {
+      const left = event.free_bytes;
+      if (isTold(left) && left < LITTLE_BYTES) sign(2.7, `its disk had ${bytes(left)} left, and it stopped answering: ${event.problem}`);
+      else sign(3, `it stopped answering: ${event.problem}`);
     } else if (event.what === "role" && !leads && event.epoch === one.epoch && event.by === "LEADER_RESIGNED") {
       sign(2.5, `it resigned, and told node ${event.node} so`);
     } else if (event.what === "role" && !leads && event.epoch === one.epoch && event.by === "FETCH_TIMED_OUT") {
@@ -156,7 +161,8 @@ function conclude(one, next, now) {
     return;
   }
   if (lasts) return;
-  one.toMs = signs.length ? Math.min(...signs.map((sign) => sign.atMs)) : next ? next.fromMs : null;
+  const ends = [...signs.map((sign) => sign.atMs), ...(next ? [next.fromMs] : [])];
+  one.toMs = ends.length ? Math.min(...ends) : null;
   if (isLast || one.leader !== next.leader || signs.length) {
     one.why = signs.length ? signs[0].text : "no node tells why";
   }

@@ -1,11 +1,13 @@
 // How numbers read.
 const NOT_TOLD = "not told";
+const LITTLE_BYTES = 256 * 1024 * 1024;
 const isTold = (value) => value !== null && value !== undefined;
 const told = (value) => (isTold(value) ? String(value) : NOT_TOLD);
 
 function span(ms) {
   if (!isTold(ms)) return NOT_TOLD;
   const s = ms / 1000;
+  if (ms > 0 && ms < 0.05) return "< 0.1 ms";
   if (s < 1) return `${ms < 10 && ms % 1 ? ms.toFixed(1) : Math.round(ms)} ms`;
   if (s < 60) return `${s.toFixed(s < 10 ? 1 : 0)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;

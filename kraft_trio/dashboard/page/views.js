@@ -8,7 +8,6 @@ const EVIDENCE = {
 };
 const SECTIONS = { voters: "voters", change: "voter change", claims: "claims", epochs: "epochs" };
 const RANK = ["ok", "note", "warning", "critical"];
-const LITTLE_BYTES = 256 * 1024 * 1024;
 const SOON_MS = 30 * 86400 * 1000;
 
 function showVerdict(board) {
@@ -85,7 +84,7 @@ function showFindings(findings, placeholder) {
     setText(title.lastElementChild, `See the ${SECTIONS[place]}`);
     title.lastElementChild.setAttribute("href", `#${place}`);
     item.dataset.code = finding.code;
-    setText(text, finding.text);
+    setMarked(text, finding.text);
     command.hidden = !finding.command;
     setText(command.firstElementChild, finding.command ?? "");
     command.lastElementChild.setAttribute("aria-label", `Copy the command for: ${finding.code}`);
@@ -161,7 +160,7 @@ function voterRow(voter, atMs, isReplay) {
     aged(vitals.syncP99Ms, span(vitals.syncP99Ms)),
     aged(vitals.freeBytes, bytes(vitals.freeBytes), isTold(vitals.freeBytes) && vitals.freeBytes < LITTLE_BYTES),
     vitals.snapshots === 0 ? { text: "none yet", className: "untold" } : aged(vitals.snapshotAgeMs, span(vitals.snapshotAgeMs)),
-    aged(expires, isTold(expires) ? (expires < 0 ? "expired" : `in ${span(expires)}`) : "", isTold(expires) && expires < SOON_MS),
+    "certificateExpiresMs" in vitals && expires === null ? { text: "none", className: "untold" } : aged(expires, isTold(expires) ? (expires < 0 ? "expired" : `in ${span(expires)}`) : "", isTold(expires) && expires < SOON_MS),
     cell(voter.logEndOffset),
   ] };
 }

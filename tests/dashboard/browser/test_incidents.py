@@ -1,14 +1,22 @@
-"""Three incidents: how many steps lead from the page to the cause, and to what to do."""
+"""Incidents: how many steps lead from the page to the cause, and to what to do."""
 
 from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
 
 from harness.quorum import Quorum
 from kraft_trio.cli import run
+from tests.acceptance.mounts import SmallDisk, small_disk
 from tests.dashboard.browser.reader import Reader
+
+FULL_BYTES = 48 * 1024
+"""What is left to the disk: less than the reserve of a node, so that it ends soon."""
 
 Start = Callable[[Quorum], str]
 Open = Callable[..., Reader]
@@ -22,7 +30,7 @@ def test_no_majority(quorum: Quorum, dashboard: Start, reader: Open) -> None:
     dead = [node_id for node_id in (1, 2, 3) if node_id != left]
     for node_id in dead:
         quorum.nodes[node_id].kill()
-    cause = opened.sees("#findings [data-code=no-majority]", "No leader: 2 of the voters 1, 2, 3 are needed")
+    cause = opened.sees("#findings [data-code=no-majority]", "No leader: two of the voters 1, 2, 3 are needed")
     assert all(f"{node_id} (Connection refused)" in cause for node_id in dead)
     assert "kraft server start -c FILE" in cause
     assert opened.is_in_view("#findings [data-code=no-majority]")
@@ -74,6 +82,49 @@ def test_a_voter_with_a_blank_disk(quorum: Quorum, dashboard: Start, reader: Ope
     assert opened.is_in_view("#voters-table")
     assert "offline" in opened.sees("#voters-table tr.silent", f"Voter {node.id}")
     assert opened.steps == 1
+
+
+@pytest.fixture
+def on_small_disks(tmp_path: Path) -> Iterator[tuple[Quorum, dict[int, SmallDisk]]]:
+    """Three voters, each on a file system of its own.  Skips the test where nothing can be mounted."""
+    made = Quorum(tmp_path, voters=3)
+    with ExitStack() as stack:
+        disks = {node.id: stack.enter_context(small_disk(node.directory)) for node in made.nodes.values()}
+        stack.callback(made.kill_all)
+        made.start()
+        made.produce(["first"])
+        yield made, disks
+
+
+def test_a_leader_whose_disk_is_full(
+    on_small_disks: tuple[Quorum, dict[int, SmallDisk]], dashboard: Start, reader: Open
+) -> None:
+    """The cause is on the screen before the node ends and after it, first among the disks; one step leads to it."""
+    quorum, disks = on_small_disks
+    opened = reader(dashboard(quorum))
+    opened.sees("#survival", "Survives 1 more failure now")
+    full = quorum.leader()
+    disks[full.id].leave_room(FULL_BYTES)
+    opened.sees("#findings [data-code=little-room]", f"The disk of node {full.id} has {FULL_BYTES // 1024} KiB left.")
+    while full.running:
+        quorum.produce(["x" * 1000])
+    new = quorum.leader(besides=full.id).id
+    opened.sees("#headline", f"Node {new} leads epoch")
+    cause = opened.sees("#findings [data-code=little-room]", f"The disk of node {full.id} had")
+    assert "KiB left when it last answered. A node whose disk is full ends: make room, and start it." in cause
+    assert "kraft server start -c FILE" in cause
+    assert opened.is_in_view(f"#findings [data-code=little-room]:has-text('node {full.id} had')")
+    opened.sees("#findings [data-code=voter-behind]", f"Voter {full.id} is offline")
+    opened.sees("#findings [data-code=voter-behind]", "Its disk was nearly full: make room, and start it.")
+    opened.sees("#epoch-list li", f"node {full.id} led from")
+    assert opened.steps == 0
+    opened.click("[data-code=little-room] a")
+    assert opened.is_in_view("#voters-table")
+    assert "KiB" in opened.sees("#voters-table tr.silent", f"Voter {full.id}")
+    assert opened.steps == 1
+    disks[full.id].enlarge()
+    quorum.start([full.id])
+    opened.sees("#survival", "Survives 1 more failure now")
 
 
 def test_a_leader_that_was_cut_off_contradicts_the_others(quorum: Quorum, dashboard: Start, reader: Open) -> None:

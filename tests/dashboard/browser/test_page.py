@@ -91,7 +91,7 @@ def test_a_recorded_run_is_replayed(quorum: Quorum, dashboard: Start, reader: Op
     opened.drop(trace)
     opened.sees("#replay-name", "simulated run")
     opened.sees("#headline", "Node 1 is named as leader of epoch 1")
-    opened.sees("#findings li", "No leader: 2 of the voters 1, 2, 3 are needed, and 1 can be reached")
+    opened.sees("#findings li", "No leader: two of the voters 1, 2, 3 are needed, and one can be reached")
     opened.sees("#epoch-list li", "its process ended: killed")
     opened.page.focus("#moment")
     opened.page.keyboard.press("Home")
