@@ -18,6 +18,7 @@ ATTACKS = (
     "frames",
     "forged",
     "producer-ids",
+    "many-producers",
     "changes",
     "snapshots",
     "unreadable",

@@ -20,19 +20,20 @@ def play(arena: Arena) -> None:
             arena.sent.frames += AT_ONCE - 1
             connection.wait_for_answers(AT_ONCE)
         for _ in range(arena.count(5_000, 200)):
-            connection.send_bytes(produce_frame(_batch(arena.random.getrandbits(63))))
+            connection.send_bytes(produce_frame(batch_of(arena.random.getrandbits(63))))
             connection.wait_for_answers()
     with arena.connect() as connection:
         known = connection.request(INIT_PRODUCER_ID, InitProducerIdRequest()).producer_id
         for guess in range(known + 1, known + arena.count(200, 40)):
-            connection.send_bytes(produce_frame(_batch(guess % 2**63)))
+            connection.send_bytes(produce_frame(batch_of(guess % 2**63)))
             connection.wait_for_answers()
         for _ in range(20):
             victim = connection.request(INIT_PRODUCER_ID, InitProducerIdRequest()).producer_id
             assert not known < victim < known + arena.count(200, 40), f"producer id {victim} was guessed from {known}"
 
 
-def _batch(producer_id: int) -> bytes:
+def batch_of(producer_id: int) -> bytes:
+    """One record in the name of that producer."""
     return encode_batch(
         [NewRecord(b"forged")], timestamp_ms=0, producer_id=producer_id, producer_epoch=0, base_sequence=0
     )
