@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from kraft_trio.simulation.facts.history_file import read_history
+from scripts.linearizability.fault_kinds import FAULTS
+from scripts.linearizability.faults import NoEffect, NoProgress
 from scripts.linearizability.go_program import NotBuilt, build, problems_of
 from scripts.linearizability.models import violations
 from scripts.linearizability.real_run import run_real_nodes
@@ -23,17 +25,43 @@ from scripts.linearizability.real_run import run_real_nodes
 )
 @click.option("--seed", type=int, help="Decides the order of the faults (default: a random one).")
 @click.option("--gateway", is_flag=True, help="Use the gateways of servers with the key-value store.")
+@click.option(
+    "--fault", "faults", multiple=True, type=click.Choice(sorted(FAULTS)), help="Only such faults (default: all)."
+)
+@click.option(
+    "--excessive-drift",
+    is_flag=True,
+    help="Let leaders' clocks drift more than leases allow.  The history should not be linearizable then.",
+)
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="A directory for the nodes and history.")
-def main(files: tuple[Path, ...], seconds: float, seed: int | None, gateway: bool, keep: Path | None) -> None:
+def main(
+    files: tuple[Path, ...],
+    seconds: float,
+    seed: int | None,
+    gateway: bool,
+    faults: tuple[str, ...],
+    excessive_drift: bool,
+    keep: Path | None,
+) -> None:
     """Check histories, by default that of clients of real nodes under faults.
 
-    The exit code is 1 if one of them is not linearizable.
+    The exit code is 1 if one of them is not linearizable, or if a fault never had an effect.
     """
     with ExitStack() as stack:
         if not files:
             home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-histories-")))
             home.mkdir(parents=True, exist_ok=True)
-            run = run_real_nodes(home, seconds, seed, gateway=gateway)
+            try:
+                run = run_real_nodes(
+                    home,
+                    seconds,
+                    seed,
+                    gateway=gateway,
+                    faults=tuple(dict.fromkeys(faults)) or tuple(FAULTS),
+                    excessive_drift=excessive_drift,
+                )
+            except (NoProgress, NoEffect) as error:
+                raise click.ClickException(str(error)) from error
             click.echo(f"{run.history}: {run.summary}")
             files = (run.history,)
         sys.exit(not check(files))

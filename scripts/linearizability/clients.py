@@ -17,9 +17,16 @@ from scripts.linearizability.registers import random_key
 
 WITHIN_S: Final = (0.2, 1.0, 4.0)
 """How long a client waits for an answer; each attempt draws one of them."""
-MOST_TRIES: Final = 4
+MOST_TRIES: Final = 100
+IMPATIENT: Final = 0.05
+"""The share of writes that are tried only once.  Many writes of unknown outcome would make a history hard to check."""
 PAUSE_S: Final = 0.06
 """Between two operations of a client, on average."""
+
+
+def most_tries(source: random.Random) -> int:
+    """How often a client tries its next write while the outcome is unknown."""
+    return 1 if source.random() < IMPATIENT else MOST_TRIES
 
 
 @attrs.define
@@ -97,7 +104,7 @@ class Client:
         """Execute with one request id, again on any member while the outcome is unknown."""
         request_id = new_request_id(time.time_ns() // 1_000_000, self.random.getrandbits(RANDOM_BITS))
         is_certain = True
-        for _ in range(MOST_TRIES):
+        for _ in range(most_tries(self.random)):
             answer = await self._ask(do="execute", command=command, request_id=str(request_id))
             if answer["outcome"] == "ok" or (answer["outcome"] == "fail" and is_certain):
                 return answer

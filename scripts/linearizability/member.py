@@ -14,30 +14,38 @@ from uuid import UUID
 import trio
 
 from kraft_trio import NodeConfig, open_node
+from kraft_trio.environment import Environment
 from kraft_trio.errors import KraftError, NotAppendedError
 from kraft_trio.node import Node
 from kraft_trio.simulation.facts.history import BARRIER_READ, LEASE_READ
 from scripts.linearizability.registers import Registers
+from scripts.linearizability.surroundings import Surroundings
 
 
-def run_member(properties: str, overrides: dict[str, str], connection: socket.socket, log: str) -> None:
+def run_member(
+    properties: str, overrides: dict[str, str], surroundings: Surroundings, connection: socket.socket, log: str
+) -> None:
     """Run a node until the socket is closed."""
     with open(log, "ab") as file:
         for standard in (1, 2):
             os.dup2(file.fileno(), standard)
-    trio.run(_Member(NodeConfig.from_file(properties, overrides), connection).run)
+    clock = surroundings.clock()
+    member = _Member(NodeConfig.from_file(properties, overrides), surroundings.environment(clock), connection)
+    trio.run(member.run, clock=clock)
 
 
 class _Member:
-    def __init__(self, config: NodeConfig, connection: socket.socket) -> None:
+    def __init__(self, config: NodeConfig, environment: Environment, connection: socket.socket) -> None:
         self._config = config
+        self._environment = environment
         self._connection = connection
         self._registers = Registers()
         self._sending = trio.Lock()
 
     async def run(self) -> None:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(self._connection))
-        async with open_node(self._config, state_machine=self._registers) as node, trio.open_nursery() as nursery:
+        opened = open_node(self._config, state_machine=self._registers, environment=self._environment)
+        async with opened as node, trio.open_nursery() as nursery:
             pending = b""
             async for data in stream:
                 *lines, pending = (pending + data).split(b"\n")

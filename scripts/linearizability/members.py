@@ -9,13 +9,16 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import trio
 
 from harness.node import NodeProcess
 from harness.quorum import Quorum
+from scripts.linearizability.clocks import DRIFT_PPM
 from scripts.linearizability.member import run_member
+from scripts.linearizability.surroundings import Surroundings
 
 _PROCESSES: Final = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["scripts.linearizability.real_run"])
@@ -28,7 +31,7 @@ SNAPSHOTS: Final = {
     "metadata.max.retention.bytes": "0",
 }
 """The configuration with which nodes take a snapshot every few seconds."""
-LEASES: Final = {"kraft.read.lease.max.clock.drift.ppm": "1000"}
+LEASES: Final = {"kraft.read.lease.max.clock.drift.ppm": str(DRIFT_PPM)}
 """The configuration with which leaders answer reads by leases."""
 
 
@@ -39,10 +42,11 @@ class Gone(Exception):
 class Member:
     """A node, and the process that it runs in, if any."""
 
-    def __init__(self, node: NodeProcess, nursery: trio.Nursery) -> None:
+    def __init__(self, node: NodeProcess, surroundings: Surroundings, nursery: trio.Nursery) -> None:
         self.id = node.id
         self.is_paused = False
         self._node = node
+        self._surroundings = surroundings
         self._nursery = nursery
         self._numbers = itertools.count()
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -59,19 +63,20 @@ class Member:
         assert not self.is_running
         ours, theirs = socket.socketpair()
         with theirs:
-            arguments = (str(self._node.properties), dict(overrides), theirs, str(self._node.log))
+            arguments = (str(self._node.properties), dict(overrides), self._surroundings, theirs, str(self._node.log))
             self._process = _PROCESSES.Process(target=run_member, args=arguments, daemon=True)
             self._process.start()
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
         self._nursery.start_soon(self._receive, self._stream)
 
-    async def kill(self) -> None:
-        """Send SIGKILL and wait for the end."""
+    async def kill(self) -> bool:
+        """Send SIGKILL and wait for the end; return whether that has ended the process."""
         assert self._process is not None
         self.is_paused = False
         self._process.kill()
         await trio.to_thread.run_sync(self._process.join)
         await self._lost()
+        return self._process.exitcode == -signal.SIGKILL
 
     def pause(self) -> None:
         self._send(signal.SIGSTOP)
@@ -80,6 +85,11 @@ class Member:
     def resume(self) -> None:
         self._send(signal.SIGCONT)
         self.is_paused = False
+
+    @property
+    def has_stopped(self) -> bool:
+        assert self._process is not None
+        return has_stopped(self._process.pid)
 
     async def ask(self, within_s: float, **request: object) -> dict[str, Any]:
         """The member's answer.  Raises Gone, and trio.TooSlowError without an answer soon after that time."""
@@ -107,17 +117,18 @@ class Member:
             return None
         return found
 
-    async def transfer_leadership(self, to: int) -> None:
-        await self._try(do="transfer", to=to)
+    async def transfer_leadership(self, to: int) -> bool:
+        return await self._try(do="transfer", to=to)
 
-    async def resign(self) -> None:
-        await self._try(do="resign")
+    async def resign(self) -> bool:
+        return await self._try(do="resign")
 
-    async def _try(self, **request: object) -> None:
+    async def _try(self, **request: object) -> bool:
         try:
-            await self.ask(10.0, **request)
+            answer = await self.ask(10.0, **request)
         except (Gone, trio.TooSlowError):
-            pass
+            return False
+        return bool(answer["outcome"] == "ok")
 
     async def _receive(self, stream: trio.SocketStream) -> None:
         pending = b""
@@ -147,8 +158,14 @@ class Member:
         os.kill(self._process.pid, signal_number)
 
 
+def has_stopped(pid: int | None) -> bool:
+    """Whether a signal has stopped the process."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "T"
+
+
 class AnyMember(Protocol):
-    """What faults need of a node and its process."""
+    """What faults need of a node and its process.  Faults return whether they have had an effect."""
 
     id: int
     is_paused: bool
@@ -156,12 +173,14 @@ class AnyMember(Protocol):
     @property
     def is_running(self) -> bool: ...
     def start(self, overrides: Mapping[str, str], /) -> None: ...
-    async def kill(self) -> None: ...
+    @property
+    def has_stopped(self) -> bool: ...
+    async def kill(self) -> bool: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     async def leader_id(self) -> int | None: ...
-    async def transfer_leadership(self, to: int, /) -> None: ...
-    async def resign(self) -> None: ...
+    async def transfer_leadership(self, to: int, /) -> bool: ...
+    async def resign(self) -> bool: ...
 
 
 M = TypeVar("M", bound=AnyMember)
@@ -185,9 +204,8 @@ class Members(Generic[M]):
             if not member.is_running:
                 member.start(self.overrides)
 
-    async def kill_all(self) -> None:
-        for member in self.running:
-            await member.kill()
+    async def kill_all(self) -> bool:
+        return all([await member.kill() for member in self.running])
 
     async def leader(self, *, besides: M | None = None) -> M:
         """A running member, other than `besides`, that a member takes for the leader; it may have been replaced."""

@@ -7,8 +7,10 @@ import itertools
 import json
 import random
 import signal
+import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,9 +25,13 @@ from kraft_trio.errors import KraftError
 from kraft_trio.kv.proto_json import dumps, structure
 from kraft_trio.kv.responses import DeleteRangeResponse, PutResponse, RangeResponse, TxnResponse
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
-from scripts.linearizability.clients import MOST_TRIES, PAUSE_S, WITHIN_S, Recorder
+from scripts.linearizability import server_process
+from scripts.linearizability.clients import PAUSE_S, WITHIN_S, Recorder, most_tries
+from scripts.linearizability.members import has_stopped
 from scripts.linearizability.store import ALL, random_read, random_write, request_of, result_of
+from scripts.linearizability.surroundings import Surroundings
 
+REPOSITORY: Final = Path(__file__).parents[2]
 OPERATIONS: Final[Mapping[str, tuple[str, type[Any]]]] = {
     "put": ("/v3/kv/put", PutResponse),
     "delete": ("/v3/kv/deleterange", DeleteRangeResponse),
@@ -39,9 +45,10 @@ UNAVAILABLE: Final = (499, 500, 503, 504)
 class ServerMember:
     """A node, its process, if any, and its gateway.  It is used like `members.Member`."""
 
-    def __init__(self, node: NodeProcess, quorum: Quorum) -> None:
+    def __init__(self, node: NodeProcess, surroundings: Surroundings, quorum: Quorum) -> None:
         self.id = node.id
         self.is_paused = False
+        self._surroundings = surroundings
         self._node = node
         self._quorum = quorum
         self._overrides: tuple[str, ...] = ()
@@ -55,12 +62,17 @@ class ServerMember:
 
     def start(self, overrides: Mapping[str, str]) -> None:
         self._overrides = tuple(f"{key}={value}" for key, value in overrides.items())
-        self._node.start(self._overrides)
+        self._start()
 
-    async def kill(self) -> None:
-        """Send SIGKILL and wait for the end."""
+    def _start(self) -> None:
+        wrapper = [sys.executable, "-m", server_process.__name__, self._surroundings.to_json()]
+        self._node.start(self._overrides, prefix=wrapper, environment={"PYTHONPATH": str(REPOSITORY)})
+
+    async def kill(self) -> bool:
+        """Send SIGKILL and wait for the end; return whether that has ended the process."""
         self.is_paused = False
         await trio.to_thread.run_sync(self._node.kill)
+        return self._node.exit_code == -signal.SIGKILL
 
     def pause(self) -> None:
         self._node.send(signal.SIGSTOP)
@@ -70,22 +82,28 @@ class ServerMember:
         self._node.send(signal.SIGCONT)
         self.is_paused = False
 
+    @property
+    def has_stopped(self) -> bool:
+        return has_stopped(self._node.pid)
+
     async def leader_id(self) -> int | None:
         """The leader that the node knows, if any."""
         described = await trio.to_thread.run_sync(self._quorum.describe, self._node)
         return None if described is None else described.leader_id
 
-    async def transfer_leadership(self, to: int) -> None:
+    async def transfer_leadership(self, to: int) -> bool:
         try:
             client = AdminClient(self._quorum.bootstrap_servers)
             await client.transfer_leadership(to, timeout_ms=10_000)
         except KraftError:
-            pass  # The leader may have been replaced just then.
+            return False  # The leader may have been replaced just then.
+        return True
 
-    async def resign(self) -> None:
+    async def resign(self) -> bool:
         """Stop the process, which hands over, and start another one."""
-        await trio.to_thread.run_sync(self._node.stop)
-        self._node.start(self._overrides)
+        code = await trio.to_thread.run_sync(self._node.stop)
+        self._start()
+        return code == 0
 
 
 @attrs.define(eq=False)
@@ -131,7 +149,7 @@ class StoreClient:
     async def _executed(self, command: list[Any]) -> dict[str, Any]:
         request_id = new_request_id(time.time_ns() // 1_000_000, self.random.getrandbits(RANDOM_BITS))
         is_certain = True
-        for _ in range(1 if command[0] == "range" else MOST_TRIES):
+        for _ in range(1 if command[0] == "range" else most_tries(self.random)):
             answer = await self._ask(command, request_id)
             if answer["outcome"] == "ok":
                 return answer

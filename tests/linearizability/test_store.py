@@ -89,3 +89,26 @@ def random_history(source: random.Random) -> list[Entry]:
             told = result if outcome == "ok" else None
             entries.append(Entry(client, "any", command, outcome, told, invoked, completed))
     return entries
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [["put", "a", "{}"], ["txn", "b", None, "{}"], ["delete", "c"]],
+    ids=["writes-that-nobody-saw", "transactions-that-nobody-saw", "writes-without-a-change"],
+)
+def test_many_writes_of_unknown_outcome_leave_few_orders(lost: list[Any]) -> None:
+    """Each of forty writes may have happened or not.  Trying all those cases would take years."""
+    count = 40
+    unknown = [
+        Entry(f"c{number}", "any", [part and part.format(number) for part in lost], "unknown", None, number, None)
+        for number in range(count)
+    ]
+    told = {"put": 20, "txn": 2, "delete": 1}[lost[0]]
+    reads = [
+        Entry("r", "any", ["range", "z", None], "ok", [revision, []], count + 2 * place, count + 2 * place + 1)
+        for place, revision in enumerate((told, told))
+    ]
+    assert list(violations([*unknown, *reads])) == []
+    stale = Entry("r", "any", ["range", "z", None], "ok", [told - 1, []], 998, 999)
+    [problem] = violations([*unknown, *reads, stale])
+    assert "none of these fits" in problem
