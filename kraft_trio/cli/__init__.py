@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from kraft_trio.cli.meant_command import meant_command
 from kraft_trio.cli.misplaced_option import proper_place
 from kraft_trio.cli.output import one_message
 from kraft_trio.cli.standard_streams import standard_streams
@@ -108,6 +109,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
     message = error.format_message()
+    unknown = getattr(error, "command_name", None)  # from click 8.4 on
+    if unknown is not None and error.ctx is not None:
+        meant = meant_command(error.ctx, unknown)
+        if meant is not None:
+            return f"{error.message.rstrip('.')}: did you mean `{meant}`?"
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         place = proper_place(error.ctx, error.option_name, arguments)
         if place is not None:

@@ -95,6 +95,25 @@ def test_a_wrong_command_line_exits_with_2(
 
 
 @pytest.mark.parametrize(
+    ("line", "meant", "path"),
+    [
+        ("server node.properties", "kraft server start -c node.properties", "kraft server"),
+        ("server stat", "kraft server start", "kraft server"),
+        ("server run", "kraft server start", "kraft server"),
+        ("servr start -c node.properties", "kraft server", "kraft"),
+        ("metadata-quorum descibe", "kraft metadata-quorum describe", "kraft metadata-quorum"),
+    ],
+)
+def test_a_wrong_command_is_told_the_one_that_was_meant(
+    line: str, meant: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = next(word for word in line.split() if word not in path.split())
+    assert run(line.split()) == 2
+    error = f"No such command '{wrong}': did you mean `{meant}`? (see {path} --help)"
+    assert capsys.readouterr().err == f"kraft: error: {error}\n"
+
+
+@pytest.mark.parametrize(
     ("line", "hint"),
     [
         (
