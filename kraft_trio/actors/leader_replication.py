@@ -22,6 +22,7 @@ from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.served_mailbox import ServedMailbox
+from kraft_trio.actors.shared_observer_ids import SharedObserverIds
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.logs import get_logger
@@ -98,6 +99,7 @@ class LeaderReplication:
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)
         self._scrubber = SnapshotScrubber(context.log, self._snapshots.forget)
+        self._shared_ids = SharedObserverIds(context.key.id, context.config.fetch_timeout_ms / 1000)
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
@@ -338,6 +340,8 @@ class LeaderReplication:
             # Otherwise this replica's end cannot raise the high watermark, which the second of three always finds.
             self._advance_for_fetch()
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
+        if self._log.voters.voters.get(replica.id) is None:
+            self._shared_ids.fetched(replica, now_s)
         if self.progressed:
             self.progressed.unpark_all()
         if message.request.read_round or self._rounds.newest:

@@ -1,6 +1,7 @@
 """Detects that two processes have the same node id, and logs it.
 
-The process that does not lead hears of a leader with its own id, and cannot follow it.  A replaced disk looks the same
+The process that does not lead hears of a leader with its own id, and cannot follow it.  Of two observers, only the
+leader knows.  A replaced disk looks the same
 for a while, until the voters notice that the old incarnation is gone.
 """
 
@@ -52,8 +53,13 @@ class SharedNodeId:
         where = ", ".join(f"{name}://{endpoint}" for name, endpoint in endpoints)
         self._say(f"another process, at {where}, runs on a copy of this node's directory")
 
-    def _say(self, reason: str) -> None:
+    def both_fetch(self, observer: ReplicaKey, other: ReplicaKey) -> None:
+        """Note that two observers have one id, which is not this node's.  Both fetch from this node, which leads."""
+        self._say(f"{observer} and {other} both fetch from this node, which leads", observer.id)
+
+    def _say(self, reason: str, node_id: int | None = None) -> None:
         now_s = trio.current_time()
         if now_s >= self._said_s + SAID_EVERY_S:
             self._said_s = now_s
-            log.error("two nodes share one id", node_id=self._node_id, reason=reason, what_to_do=WHAT_TO_DO)
+            shared = self._node_id if node_id is None else node_id
+            log.error("two nodes share one id", node_id=shared, reason=reason, what_to_do=WHAT_TO_DO)

@@ -12,10 +12,11 @@ import structlog.testing
 import trio
 
 from kraft_trio.actors.shared_node_id import SAID_EVERY_S
+from kraft_trio.actors.shared_observer_ids import SharedObserverIds
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError
 from kraft_trio.node import Node
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
@@ -83,6 +84,47 @@ async def test_the_twin_of_a_follower_says_that_they_share_an_id(cluster: Cluste
         await run_stray(cluster, follower, 1.5 * SAID_EVERY_S)
     assert len(said(events)) == 2
     assert all("is another process that fetches from the leader" in reason for reason in said(events))
+
+
+@on_cluster(voters=3, observers=1)
+async def test_the_leader_says_that_two_observers_share_an_id(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    observer = cluster.machines[4].node
+    assert observer is not None
+    with structlog.testing.capture_logs() as events:
+        await run_stray(cluster, observer, 1.5 * SAID_EVERY_S)
+    told = [event for event in events if event["event"] == "two nodes share one id"]
+    assert len(told) == 2
+    for event in told:
+        assert event["node_id"] == 4
+        assert str(observer.key) in event["reason"]
+        assert event["reason"].endswith("both fetch from this node, which leads")
+    assert leader.view.epoch == 1
+
+
+@on_cluster(voters=3, observers=1)
+async def test_new_disk_of_an_observer_is_no_shared_id(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    machine = cluster.machines[4]
+    with structlog.testing.capture_logs() as events:
+        for _ in range(3):
+            machine.kill()
+            await machine.wait_until_ended()
+            machine.replace_disk()
+            await machine.start()
+            await trio.sleep(5)
+    assert said(events) == []
+
+
+def test_late_fetch_from_a_replaced_disk_is_no_shared_id() -> None:
+    old, new = (ReplicaKey(4, UUID(int=number, version=4)) for number in (1, 2))
+    observers = SharedObserverIds(1, within_s=2.0)
+    with structlog.testing.capture_logs() as events:
+        for tenths, observer in enumerate((old, new, old, *[new] * 30, old, new, old)):
+            observers.fetched(observer, tenths / 10)
+        for minutes, observer in enumerate((new, old) * 5, 1):
+            observers.fetched(observer, minutes * 60.0)
+    assert said(events) == []
 
 
 # The leader takes both processes for one voter, which breaks what the invariants rest on.
