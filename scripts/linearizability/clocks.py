@@ -15,7 +15,8 @@ DRIFT_PPM: Final = 100_000
 """The bound that nodes are configured with, and which their clocks use up."""
 ALMOST_STOPPED: Final = 0.02
 """The pace of a clock that drifts far more than that."""
-_WALL_JUMP_S: Final = 86_400.0
+_WALL_JUMP_S: Final = 60.0
+"""Nodes refuse the request ids of a client whose clock is five minutes ahead of theirs (`AHEAD_MS`)."""
 
 
 @attrs.frozen
