@@ -67,6 +67,7 @@ class _Request:
     is_flag=True,
     help="Break links for good around a majority, which must go on committing; no other faults.",
 )
+@click.option("--witness", is_flag=True, help="Make the last voter a witness; the voters do not change.")
 @click.option(MACHINE_OPTION, "state_machine", metavar="MODULE:FACTORY", help="Test an application's state machine.")
 @click.option(SERDE_OPTION, metavar="MODULE:NAME", help="The serde of its commands (default: bytes).")
 @click.option("--jobs", type=WholeNumber(1), help="Number of processes (default: number of CPUs).")
@@ -97,6 +98,7 @@ def simulate(
     duration: str,
     faults: str,
     clique: bool,
+    witness: bool,
     state_machine: str | None,
     serde: str | None,
     jobs: int | None,
@@ -142,7 +144,7 @@ def simulate(
     if history is not None and is_campaign:
         raise click.UsageError(f"--history and {'--spark' if spark else '--out'} exclude each other", context)
     request = _Request(
-        SeedRuns(_plan_options(nodes, observers, duration, faults, clique, state_machine, serde)),
+        SeedRuns(_plan_options(nodes, observers, duration, faults, clique, witness, state_machine, serde)),
         jobs or len(os.sched_getaffinity(0)),
         trace,
         ndjson,
@@ -170,6 +172,7 @@ def _plan_options(
     duration: str,
     faults: str,
     clique: bool,
+    witness: bool,
     state_machine: str | None,
     serde: str | None,
 ) -> PlanOptions:
@@ -182,6 +185,7 @@ def _plan_options(
             duration_us=_duration_us(duration),
             profiles=parse_profiles(faults),
             clique=clique,
+            witness=witness,
             state_machine=state_machine,
             serde=serde,
         )

@@ -24,6 +24,7 @@ OWN_KEYS: Final = frozenset(
         "controller.listener.names",
         "controller.quorum.voters",
         "controller.quorum.bootstrap.servers",
+        "kraft.witness",
         "metadata.log.dir",
         "log.dir",
         "log.dirs",
@@ -48,6 +49,8 @@ class Setup:
     kafka_replicas: tuple[int, ...] = ()
     """Ids of nodes that pass for replicas of Apache Kafka.  It is a violation if one gets a record that it cannot
     read."""
+    witnesses: tuple[int, ...] = ()
+    """Ids of nodes with `kraft.witness`."""
     started: tuple[int, ...] | None = None
     """Ids of the nodes that run from the beginning; None for all.  `Machine.start` starts the others."""
     invariants: tuple[type[Invariant], ...] = INVARIANTS
@@ -71,6 +74,8 @@ class Setup:
             raise ValueError(
                 f"voters {self.voter_ids}, observers {self.observer_ids}: expected each id once, from 0 on"
             )
+        if not set(self.witnesses) <= set(ids):
+            raise ValueError(f"witnesses {self.witnesses}: expected ids of voters or observers, which are {ids}")
         if self.started is not None and not set(self.started) <= set(ids):
             raise ValueError(f"started {self.started}: expected ids of voters or observers, which are {ids}")
 

@@ -79,7 +79,9 @@ class World:
         self.trace = Trace(self._now_us, self._state_of)
         self.history = History(lambda: self.now_s, self._operation_changed, self._end_of_values)
         """What clients asked for, and what they were told."""
-        self.facts = RunFacts(self.cluster_id, setup.kraft_version, self.initial_voters, self.history)
+        self.facts = RunFacts(
+            self.cluster_id, setup.kraft_version, self.initial_voters, self.history, frozenset(setup.witnesses)
+        )
         self.checker = Checker(self.facts, self.violate, setup.invariants)
         self.network = SimulatedNetwork(self.random("network"), on_message=self._message)
         self.network.services = {self.stable_endpoint_of(id): self.endpoint_of(id) for id in self.node_ids}
@@ -178,6 +180,7 @@ class World:
                 "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
                 "metadata.log.dir": "/data",
                 "kraft.metrics.interval.ms": "0",
+                "kraft.witness": str(node_id in self.setup.witnesses).lower(),
                 **self.setup.settings,
             }
         ).config

@@ -20,6 +20,7 @@ from tests.simulation import (
     test_invariants_reads,
     test_invariants_snapshots,
     test_invariants_voters,
+    test_invariants_witnesses,
 )
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.invariant_stories import Story
@@ -33,11 +34,12 @@ STORIES: list[Story] = [
     *test_invariants_snapshots.STORIES.all,
     *test_invariants_clients.STORIES.all,
     *test_invariants_reads.STORIES.all,
+    *test_invariants_witnesses.STORIES.all,
 ]
 
 
 def test_there_is_one_class_for_each_number_with_its_argument() -> None:
-    assert [invariant.number for invariant in INVARIANTS] == list(range(1, 26))
+    assert [invariant.number for invariant in INVARIANTS] == list(range(1, 28))
     for invariant in INVARIANTS:
         assert len(invariant.title) < 100
         assert invariant.__doc__ is not None, f"{invariant.__name__} gives no argument"
@@ -45,7 +47,7 @@ def test_there_is_one_class_for_each_number_with_its_argument() -> None:
 
 
 def test_every_invariant_has_stories() -> None:
-    assert {story.number for story in STORIES} == set(range(1, 26))
+    assert {story.number for story in STORIES} == set(range(1, 28))
     names = [story.name for story in STORIES]
     assert len(set(names)) == len(names)
 
@@ -95,7 +97,7 @@ def test_a_checker_asks_only_who_overrides_a_hook() -> None:
 def test_a_checker_can_be_given_other_invariants() -> None:
     cluster = FabricatedCluster([])
     assert cluster.checker.invariants == ()
-    assert len(Checker(cluster.facts, cluster.violate).invariants) == 25
+    assert len(Checker(cluster.facts, cluster.violate).invariants) == 27
 
 
 def test_the_report_of_a_violation_names_everything() -> None:

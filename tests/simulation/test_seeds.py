@@ -48,3 +48,15 @@ def test_invariants_hold_and_the_quorum_recovers(voters: int, first: int, virtua
     # The mean over many seeds is above one a second; five that are harsh by chance may stay below it.
     assert summary.counts["acknowledged appends"] > SEEDS * virtual_s / 3
     assert summary.counts["elections"] >= SEEDS
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_a_quorum_with_a_witness_recovers(voters: int) -> None:
+    first = 20_000 + sizes.base() * SEEDS
+    options = PlanOptions(voters=voters, witness=True, duration_us=VIRTUAL_S * 1_000_000)
+    summary = run_campaign(range(first, first + SEEDS), functools.partial(run_seed, options=options), jobs=1)
+    assert not [
+        f"kraft simulate --witness --nodes {voters} --seed {outcome.seed}: {outcome.failure}"
+        for outcome in summary.violations
+    ]
+    assert summary.counts["acknowledged appends"] > 0

@@ -246,13 +246,18 @@ class SeedRuns:
     def settings(self) -> dict[str, object]:
         """Everything apart from the seed that decides the runs, by the names of the command-line options."""
         options = self.options
+        of_witness = {"witness": True} if options.witness else {}
         of_machine = {} if options.state_machine is None else {"state machine": options.state_machine}
-        return of_machine | {
-            "nodes": options.voters,
-            "observers": options.observers,
-            "time": duration_text(options.duration_us),
-            "faults": "clique" if options.clique else ",".join(options.profiles) or "none",
-        }
+        return (
+            of_witness
+            | of_machine
+            | {
+                "nodes": options.voters,
+                "observers": options.observers,
+                "time": duration_text(options.duration_us),
+                "faults": "clique" if options.clique else ",".join(options.profiles) or "none",
+            }
+        )
 
 
 def _words(options: PlanOptions) -> list[str]:
@@ -268,6 +273,8 @@ def _words(options: PlanOptions) -> list[str]:
         words += ["--faults", ",".join(options.profiles) or "none"]
     if options.clique:
         words.append("--clique")
+    if options.witness:
+        words.append("--witness")
     if options.state_machine is not None:
         words += [MACHINE_OPTION, options.state_machine]
     if options.serde is not None:

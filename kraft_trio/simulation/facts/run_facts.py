@@ -26,7 +26,16 @@ NODE_HOST: Final = "node-"
 class RunFacts:
     """The Checker tells it of each event before it tells the invariants.  Offsets are exclusive ends."""
 
-    def __init__(self, cluster_id: str, kraft_version: int, initial_voters: VoterSet, history: History) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        kraft_version: int,
+        initial_voters: VoterSet,
+        history: History,
+        witnesses: frozenset[int] = frozenset(),
+    ) -> None:
+        self.witnesses = witnesses
+        """The ids of the nodes that lead only if nobody else can."""
         self.cluster_id = cluster_id
         self.kraft_version = kraft_version
         """With which the nodes were formatted."""

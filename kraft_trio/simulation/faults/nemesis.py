@@ -78,6 +78,8 @@ _LEASING_WITH_QUERIES: Final = 0.5
 _WEIGHTS: Final = {MEMBERSHIP: 3.0}
 """Weights of groups that happen more often than others.  If voters change at all, they change often."""
 
+LEAST_WITH_WITNESS: Final = 3
+
 _MOST_NODES: Final = 6
 """The most nodes of a random cluster whose voters change."""
 
@@ -101,6 +103,8 @@ class PlanOptions:
     profiles: tuple[str, ...] = attrs.field(default=PROFILES)
     clique: bool = attrs.field(default=False)
     """Whether links break for good around a majority of the voters, as the only faults."""
+    witness: bool = attrs.field(default=False)
+    """Whether the voter with the highest id is a witness.  Then there are at least three, and they do not change."""
     state_machine: str | None = attrs.field(default=None)
     """`module:factory` of an application's state machine; None for the simulator's own."""
     serde: str | None = attrs.field(default=None)
@@ -115,6 +119,10 @@ class PlanOptions:
             raise ConfigError("time: 0s; expected more")
         if self.clique:
             self._check_clique()
+        if self.witness and self.clique:
+            raise ConfigError("witness: excluded by a clique, which may need it as the leader")
+        if self.witness and self.voters is not None and self.voters < LEAST_WITH_WITNESS:
+            raise ConfigError(f"nodes: {self.voters}; expected {LEAST_WITH_WITNESS} to 9 with a witness")
         if self.serde is not None and self.state_machine is None:
             raise ConfigError("serde: given without a state machine")
         for profile in self.profiles:
@@ -159,6 +167,8 @@ def _make_plan(seed: int, options: PlanOptions) -> Plan:
     observers = source.choice((0, 0, 1, 2))
     if changes_voters:
         voters, observers = _changing_cluster(membership, voters, observers)
+    if options.witness:
+        voters = max(voters, LEAST_WITH_WITNESS)
     voters = voters if options.voters is None else options.voters
     observers = observers if options.observers is None else options.observers
     clients = source.randrange(1, 5)
@@ -181,6 +191,7 @@ def _make_plan(seed: int, options: PlanOptions) -> Plan:
         seed=seed,
         voters=tuple(range(1, voters + 1)),
         observers=tuple(range(voters + 1, voters + observers + 1)),
+        witnesses=(voters,) if options.witness else (),
         kraft_version=kraft_version,
         settings=tuple(sorted(settings.items())),
     )
@@ -205,6 +216,9 @@ def is_fair(plan: Plan) -> bool:
 
 
 def _changes_voters(source: random.Random, options: PlanOptions) -> bool:
+    if options.witness:
+        # Without a full voter, nothing would ever be committed.
+        return False
     return options.profiles == (MEMBERSHIP,) or (MEMBERSHIP in options.profiles and source.random() < _CHANGING)
 
 

@@ -30,6 +30,7 @@ from kraft_trio.simulation.invariants.voter_changes import (
     OverlappingVoterSets,
     VotersInForce,
 )
+from kraft_trio.simulation.invariants.witnesses import WitnessesHandOver, WitnessesLeadLast
 
 __all__ = ["INVARIANTS", "Invariant"]
 
@@ -59,5 +60,7 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     NothingFromStrangers,
     ReassignmentKeepsTolerance,
     LinearizableReads,
+    WitnessesLeadLast,
+    WitnessesHandOver,
 )
 """All of them, by number from 1 on."""

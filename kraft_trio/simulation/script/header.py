@@ -46,6 +46,14 @@ class ObserversItem(HeaderItem):
 
 
 @attrs.frozen
+class WitnessesItem(HeaderItem):
+    """The nodes with kraft.witness.  Default: none."""
+
+    verb: ClassVar[str] = "witnesses"
+    nodes: tuple[int, ...] = part(NODES)
+
+
+@attrs.frozen
 class KRaftVersionItem(HeaderItem):
     """0: controller.quorum.voters names the voters; 1 (the default): the log does."""
 
@@ -74,7 +82,8 @@ class StateMachineItem(HeaderItem):
 
 
 HEADER_ITEMS: Final[Mapping[str, type[HeaderItem]]] = {
-    item.verb: item for item in (SeedItem, VotersItem, ObserversItem, KRaftVersionItem, SetItem, StateMachineItem)
+    item.verb: item
+    for item in (SeedItem, VotersItem, ObserversItem, WitnessesItem, KRaftVersionItem, SetItem, StateMachineItem)
 }
 
 
@@ -85,6 +94,7 @@ class Header:
     seed: int = 0
     voters: tuple[int, ...] = (1, 2, 3)
     observers: tuple[int, ...] = ()
+    witnesses: tuple[int, ...] = ()
     kraft_version: int = 1
     settings: tuple[tuple[str, str], ...] = ()
     """Keys and values, in the order of the script."""
@@ -103,6 +113,8 @@ class Header:
         yield VotersItem(self.voters)
         if self.observers:
             yield ObserversItem(self.observers)
+        if self.witnesses:
+            yield WitnessesItem(self.witnesses)
         if self.kraft_version != 1:
             yield KRaftVersionItem(str(self.kraft_version))
         for key, value in self.settings:
@@ -120,6 +132,8 @@ class Header:
                 return attrs.evolve(self, voters=nodes)._checked()
             case ObserversItem(nodes):
                 return attrs.evolve(self, observers=nodes)._checked()
+            case WitnessesItem(nodes):
+                return attrs.evolve(self, witnesses=nodes)._checked()
             case KRaftVersionItem(version):
                 return attrs.evolve(self, kraft_version=int(version))
             case SetItem(key, value):
@@ -133,6 +147,10 @@ class Header:
         if both:
             voters = " ".join(map(str, self.voters))
             raise StepError(f"node {both[0]} is a voter and an observer; expected other observers than voters {voters}")
+        unknown = sorted(set(self.witnesses) - set(self.nodes))
+        if unknown:
+            nodes = " ".join(map(str, self.nodes))
+            raise StepError(f"witness {unknown[0]} is no node; expected some of {nodes}, which come first")
         return self
 
     def _with_setting(self, key: str, value: str) -> Header:

@@ -158,7 +158,8 @@ def _role(cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     elif was in {"Leader", "Resigned"} and by == "HIGHER_EPOCH_SEEN":
         yield f"{node} no longer leads: {why}"
     elif role == "Prospective" and by != "VOTE_GRANTED":
-        yield f"{node} asks for pre-votes in epoch {epoch}: {why}"
+        is_witness = node in cluster.setup.witnesses
+        yield f"{node} {'lets others campaign' if is_witness else 'asks for pre-votes'} in epoch {epoch}: {why}"
     elif role == "Candidate":
         yield f"{node} campaigns in epoch {epoch}"
 

@@ -15,6 +15,7 @@ from . import (
     snapshots,
     storage,
     terms,
+    witness,
 )
 from .mutant import MUTANTS, Found, Mutant, violation_of
 from .runs import Run
@@ -37,4 +38,5 @@ __all__ = [
     "storage",
     "terms",
     "violation_of",
+    "witness",
 ]
