@@ -102,10 +102,10 @@ class NodeTree(Generic[R]):
         """That of the environment, secured as the configuration asks."""
         client_id = f"{REPLICA_CLIENT_ID}{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
-        controllers = KafkaControllers(config.topic_name)
+        self.controllers = KafkaControllers(config.topic_name)
         self.client, self.forwarder, self._reader = (
             NetworkClient(
-                network, name, environment.random, config.max_request_bytes, backoff_max_ms, controllers.negotiated
+                network, name, environment.random, config.max_request_bytes, backoff_max_ms, self.controllers.negotiated
             )
             for name in (client_id, FORWARDER_CLIENT_ID, client_id)
         )
@@ -130,7 +130,7 @@ class NodeTree(Generic[R]):
             failures=self._failures,
             refusals=self.refusals,
             kafka=KafkaReplicas(config),
-            controllers=controllers,
+            controllers=self.controllers,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(

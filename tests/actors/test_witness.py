@@ -1,0 +1,134 @@
+"""A witness leads only if nobody else can, and then hands over (docs/KAFKA.md#a-witness-for-two-sites)."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from kraft_trio.protocol.roles import Follower, Leader
+from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.setup import CLUSTER_ID
+from kraft_trio.tracing.events import TraceEvent
+from kraft_trio.wire.api import TRANSFER_LEADERSHIP
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
+from kraft_trio.wire.error_codes import ErrorCode
+from tests.support.on_cluster import on_cluster
+from tests.support.raw_client import RawClient, batch_of
+from tests.support.voter_change_requests import ask, elected
+
+WITNESS = 3
+
+
+def leaders(cluster: Cluster) -> list[int]:
+    """The ids of the nodes that are elected from now on, in their order."""
+    found: list[int] = []
+
+    def note(event: TraceEvent) -> None:
+        if event.kind == "role" and event.role == "Leader" and event.node is not None:
+            found.append(event.node)
+
+    cluster.trace.listeners.append(note)
+    return found
+
+
+async def kill(cluster: Cluster, node_id: int) -> None:
+    cluster.machines[node_id].kill()
+    await cluster.machines[node_id].wait_until_ended()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_not_elected_while_others_can_be(seed: int) -> None:
+    @on_cluster(witnesses=(WITNESS,), seed=seed)
+    async def test(cluster: Cluster) -> None:
+        found = leaders(cluster)
+        for _ in range(3):
+            leader = await cluster.wait_for_leader()
+            await cluster.wait_until_alike()
+            await kill(cluster, leader.key.id)
+            await cluster.wait_for_leader(other_than=leader)
+            await cluster.machines[leader.key.id].start()
+            await cluster.wait_until_alike()
+        assert len(found) >= 4
+        assert WITNESS not in found
+
+    test()
+
+
+async def lead_by_the_longer_log(cluster: Cluster) -> int:
+    """Let the witness have a record that no other running voter has.  Returns the id of the one that runs."""
+    active = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    [behind] = [node.key.id for node in cluster.others(active) if node.key.id != WITNESS]
+    cluster.partition({active.key.id, WITNESS}, {behind}, silent=True)
+    await active.append([b"missed"])
+    await kill(cluster, active.key.id)
+    cluster.heal()
+    return behind
+
+
+@on_cluster(witnesses=(WITNESS,))
+async def test_it_passes_on_what_the_other_voter_has_missed(cluster: Cluster) -> None:
+    found = leaders(cluster)
+    behind = await lead_by_the_longer_log(cluster)
+    with trio.fail_after(20):
+        await cluster.nodes[behind].append([b"next"])
+    assert found[-2:] == [WITNESS, behind]
+    assert found.count(WITNESS) == 1
+
+
+@on_cluster(witnesses=(WITNESS,))
+async def test_it_appends_nothing_of_clients(cluster: Cluster) -> None:
+    behind = await lead_by_the_longer_log(cluster)
+    witness = await elected(cluster)
+    assert witness.key.id == WITNESS
+    hosts = [cluster.machines[id].host for id in (behind, WITNESS)]
+    cluster.network.clog(*hosts)
+    end = witness.log.end_offset
+    async with RawClient.connected(cluster, WITNESS) as client:
+        answer = await client.produce(batch_of(b"value"))
+    assert answer.error == ErrorCode.not_leader_or_follower
+    assert "this leader is a witness" in (answer.error_message or "")
+    assert witness.log.end_offset == end
+    cluster.network.unclog(*hosts)
+    await cluster.wait_for_leader(other_than=witness)
+
+
+@on_cluster(witnesses=(WITNESS,))
+async def test_it_waits_even_if_its_leader_names_it_first(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    found = leaders(cluster)
+    request = TransferLeadershipRequest(CLUSTER_ID, WITNESS, 5000)
+    assert (await ask(cluster, leader, TRANSFER_LEADERSHIP, request)).error == ErrorCode.none
+    await cluster.wait_for_leader(other_than=leader)
+    assert found
+    assert WITNESS not in found
+
+
+@on_cluster(witnesses=(1, 2, 3))
+async def test_witnesses_alone_do_not_wait_for_ever(cluster: Cluster) -> None:
+    """None of them has a log that is behind, so none is ever known to be needed."""
+    with trio.fail_after(120):
+        leader = await elected(cluster)
+    assert leader.view.epoch == 1
+
+
+@on_cluster(voters=1, witnesses=(1,))
+async def test_a_sole_witness_leads(cluster: Cluster) -> None:
+    with trio.fail_after(1):
+        leader = await elected(cluster)
+    await trio.sleep(20)
+    assert isinstance(leader.view.role, Leader)
+
+
+@on_cluster(witnesses=(WITNESS,))
+async def test_an_election_that_fails_costs_no_epoch(cluster: Cluster) -> None:
+    """Without a majority, a witness that waits and asks for pre-votes again and again raises no epoch."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    cluster.partition({WITNESS}, {1, 2}, silent=True)
+    await trio.sleep(60)
+    cluster.heal()
+    witness = cluster.nodes[WITNESS]
+    await cluster.wait_until(lambda: isinstance(witness.view.role, Follower) and witness.view.role.has_fetched)
+    assert (witness.view.epoch, witness.view.leader_id) == (leader.view.epoch, leader.key.id)
