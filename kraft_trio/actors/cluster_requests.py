@@ -51,6 +51,7 @@ class ClusterRequests:
         self._key = context.key
         self._cluster_id = context.cluster_id
         self._config = context.config
+        self._kafka = context.kafka
         self._view = view
         self._forwarder = forwarder
 
@@ -65,7 +66,7 @@ class ClusterRequests:
         def respond(observers: Nodes) -> DescribeClusterResponse:
             view = self._view.value
             return DescribeClusterResponse(
-                brokers=_brokers(self._endpoints(view, listener_name, observers)),
+                brokers=_brokers(self._endpoints(view, listener_name, {**observers, **_nodes_of(view)})),
                 cluster_id=self._cluster_id,
                 controller_id=-1 if view.leader_id is None else view.leader_id,
                 endpoint_type=request.endpoint_type,
@@ -77,15 +78,21 @@ class ClusterRequests:
         """Name the observers to a client that asks for no topic, as Kafka's admin client does.
 
         A client that asks for the topic wants its leader, and must not wait for the leader to answer.
+
+        Nodes that serve no clients are not named: librdkafka ends an idempotent producer for good while it is connected
+        to nobody else.
         """
 
         def respond(observers: Nodes) -> MetadataResponse:
             view = self._view.value
+            serving = self._serving({**observers, **_nodes_of(view)}, view.leader_id, listener_name)
             return MetadataResponse(
-                brokers=_brokers(self._endpoints(view, listener_name, observers)),
+                brokers=_brokers(self._endpoints(view, listener_name, serving)),
                 cluster_id=self._cluster_id,
                 controller_id=-1 if view.leader_id is None else view.leader_id,
-                topics=self._topics(request, view, tuple(sorted(self._endpoints(view, listener_name)))),
+                topics=self._topics(
+                    request, view, tuple(sorted(self._endpoints(view, listener_name, _nodes_of(view))))
+                ),
             )
 
         return Ready(respond(NO_NODES)) if request.topics != () else await self._with_observers(respond, listener_name)
@@ -117,12 +124,19 @@ class ClusterRequests:
 
         return Worked(ask)
 
-    def _endpoints(self, view: QuorumView, listener_name: str, others: Nodes = NO_NODES) -> dict[int, Endpoint]:
-        """The endpoints of the nodes on the client's listener, or else on their default one.
+    def _serving(self, nodes: Nodes, leader_id: int | None, listener_name: str) -> Nodes:
+        """Those that serve clients, as far as this node knows: they do not run Kafka, and have the clients' listener.
 
-        They are the voters, the leader and `others`.
+        The voters of a static quorum are known by one listener only, so that nobody may have the clients'.
         """
-        nodes = {**others, **{voter.id: voter.endpoints for voter in view.voters}}
+        serving = {id: told for id, told in nodes.items() if id == leader_id or not self._kafka.is_known(id)}
+        if listener_name in self._config.controller_listener_names:
+            return serving
+        reached = {id: told for id, told in serving.items() if told.get(listener_name) is not None}
+        return reached or serving
+
+    def _endpoints(self, view: QuorumView, listener_name: str, nodes: Nodes) -> dict[int, Endpoint]:
+        """The endpoints of the nodes, and of the leader, on the client's listener, or else on their default one."""
         endpoints = {id: endpoint for id, told in nodes.items() if (endpoint := _near(told, listener_name)) is not None}
         own = self._config.advertised_endpoint(listener_name)
         if own is not None and (self._key.id in endpoints or not endpoints):
@@ -163,6 +177,10 @@ class ClusterRequests:
 
 def _near(endpoints: Endpoints, listener_name: str) -> Endpoint | None:
     return endpoints.get(listener_name) or next((endpoint for _, endpoint in endpoints), None)
+
+
+def _nodes_of(view: QuorumView) -> Nodes:
+    return {voter.id: voter.endpoints for voter in view.voters}
 
 
 def _nodes_in(described: DescribeQuorumResponse) -> Nodes:

@@ -56,6 +56,10 @@ class KafkaReplicas:
         """Whether that replica is known to run Kafka, and gets only snapshots that it can read."""
         return replica in self._heard_s and self._setting != ANY
 
+    def is_known(self, node_id: int) -> bool:
+        """Whether that node is known to run Kafka."""
+        return any(replica.id == node_id for replica in self._heard_s)
+
     def refusal(self, records: Buffer, header: BatchHeader, voters: VoterSet) -> str | None:
         """Say why the log must not take this batch of a client; None if it may."""
         match record_demand(self._setting, self._topic_name, kafka_reads=self._reads(voters)):

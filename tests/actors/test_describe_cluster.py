@@ -12,13 +12,14 @@ from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, DESCRIBE_QUORUM, METADATA
 from kraft_trio.wire.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, QuorumNode
 from kraft_trio.wire.apis.metadata import Broker, MetadataRequest, MetadataTopic
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_listener_admission import at_clients, with_client_listeners
+from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
 from tests.actors.test_shared_node_id import run_stray
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, RawClient
@@ -68,6 +69,51 @@ async def test_an_unknown_kind_of_node_is_refused(cluster: Cluster) -> None:
     assert answer.error == ErrorCode.unsupported_endpoint_type
     assert answer.error_message == "endpoint type 3: expected 1 (brokers) or 2 (controllers)"
     assert answer.brokers == ()
+
+
+# Nodes that serve no clients
+
+
+async def named_for_topic(cluster: Cluster, node_id: int, endpoint: Endpoint | None = None) -> list[int]:
+    """The ids of the nodes that Metadata names, whether it asks for a topic or not."""
+    async with RawClient.connected(cluster, node_id, endpoint) as client:
+        of_topic = await client.ask(METADATA, MetadataRequest(topics=(MetadataTopic(TOPIC),)))
+        of_none = await client.ask(METADATA, MetadataRequest(topics=()))
+    assert of_topic.brokers == of_none.brokers
+    [partition] = of_topic.topics[0].partitions
+    assert partition.replicas == (1, 2, 3)
+    return [broker.id for broker in of_topic.brokers]
+
+
+@on_cluster(kafka_replicas=(3,))
+async def test_a_voter_of_kafka_is_named_to_admin_clients_only(cluster: Cluster) -> None:
+    await parse_step("elect 1").take(cluster)
+    await cluster.wait_until_alike()
+    assert await named_for_topic(cluster, 1) == [1, 2]
+    answer = await ask(cluster, cluster.nodes[1], DESCRIBE_CLUSTER, DescribeClusterRequest(BROKERS))
+    assert [broker.id for broker in answer.brokers] == [1, 2, 3]
+
+
+@on_cluster(kafka_replicas=(3,))
+async def test_a_leader_of_kafka_is_named(cluster: Cluster) -> None:
+    await parse_step("elect 1").take(cluster)
+    await cluster.wait_until_alike()
+    await parse_step("elect 3").take(cluster)
+    await cluster.wait_until_alike()
+    assert await named_for_topic(cluster, 1) == [1, 2, 3]
+
+
+@on_cluster(started=())
+async def test_who_lacks_the_listener_for_clients_is_not_named_there(cluster: Cluster) -> None:
+    await cluster.machines[3].start()
+    for node_id in (1, 2):
+        await start_with_client_listener(cluster, node_id)
+    await parse_step("elect 1").take(cluster)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until(lambda: [len(voter.endpoints) for voter in leader.view.voters] == [2, 2, 1])
+    await cluster.wait_until_alike()
+    for node_id in (1, 2):
+        assert await named_for_topic(cluster, node_id, at_clients(node_id)) == [1, 2]
 
 
 # Observers

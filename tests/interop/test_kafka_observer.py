@@ -2,86 +2,35 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 import trio
 
-from harness.command import kraft
-from harness.kafka import java
 from harness.node import NodeProcess
 from harness.ports import free_ports
-from harness.quorum import STEADY, random_uuid
 from harness.waiting import wait_until
-from kraft_trio.client import LogClient
+from kraft_trio.client import AdminClient, LogClient
 from kraft_trio.errors import RefusedError
+from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.storage.batch import NewRecord
-
-JVM_SECONDS = 90
-TOPIC = "__raft_performance_test"
-SETTINGS = {"kraft.topic.name": TOPIC, "kraft.topic.id": "AAAAAAAAAAAAAAAAAAAAAg"}
-CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""What TestRaftServer has built in."""
-
-
-class KafkaObserver:
-    """A TestRaftServer that no voter set names."""
-
-    def __init__(self, directory: Path, leader: NodeProcess) -> None:
-        [port] = free_ports(1)
-        self.directory = directory / "kafka"
-        settings = {
-            "process.roles": "controller",
-            "node.id": 9,
-            "listeners": f"CONTROLLER://127.0.0.1:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": leader.endpoint,
-            "log.dirs": self.directory,
-        }
-        self._properties = directory / "kafka.properties"
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._log = directory / "kafka.out"
-        options = ["--config", str(self._properties), "--replica-directory-id", random_uuid()]
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(java("kafka.tools.TestRaftServer", *options), stdout=log, stderr=log)
-
-    def log_bytes(self) -> bytes:
-        return b"".join(path.read_bytes() for path in sorted(self.directory.glob(f"{TOPIC}-0/*.log")))
-
-    def said(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+from tests.interop.raft_server import JVM_SECONDS, TOPIC, RaftServer, key_of, our_bytes, start_ours
 
 
 @pytest.fixture
 def leader(tmp_path: Path) -> Iterator[NodeProcess]:
-    [port] = free_ports(1)
-    node = NodeProcess(1, tmp_path / "node-1", port)
-    node.write_properties(
-        {
-            "node.id": 1,
-            "listeners": f"CONTROLLER://{node.endpoint}",
-            "controller.quorum.bootstrap.servers": node.endpoint,
-            "metadata.log.dir": node.directory,
-            **STEADY,
-            **SETTINGS,
-        }
-    )
-    formatted = kraft("storage", "format", "-t", CLUSTER_ID, "--standalone", "-c", str(node.properties))
-    assert formatted.returncode == 0, formatted.stderr
-    node.start()
-    node.wait_until_listening()
+    node = start_ours(tmp_path)
     yield node
     node.kill()
 
 
 @pytest.fixture
-def kafka(leader: NodeProcess, tmp_path: Path) -> Iterator[KafkaObserver]:
-    observer = KafkaObserver(tmp_path, leader)
+def kafka(leader: NodeProcess, tmp_path: Path) -> Iterator[RaftServer]:
+    observer = RaftServer(tmp_path, str(leader.endpoint))
     yield observer
-    observer.process.kill()
-    observer.process.wait(JVM_SECONDS)
+    observer.stop()
 
 
 def append(leader: NodeProcess, *records: NewRecord) -> None:
@@ -92,11 +41,7 @@ def append(leader: NodeProcess, *records: NewRecord) -> None:
     trio.run(run)
 
 
-def our_bytes(leader: NodeProcess) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(leader.directory.glob(f"{TOPIC}-0/*.log")))
-
-
-def test_kafka_lives_and_has_the_same_log(leader: NodeProcess, kafka: KafkaObserver) -> None:
+def test_kafka_lives_and_has_the_same_log(leader: NodeProcess, kafka: RaftServer) -> None:
     append(leader, NewRecord(b"before Kafka has fetched"))
     wait_until("Kafka has the log", lambda: kafka.log_bytes() == our_bytes(leader), JVM_SECONDS)
     for refused, reason in (
@@ -119,10 +64,49 @@ def test_kafka_ends_at_a_key_that_is_not_refused(leader: NodeProcess, tmp_path: 
     leader.start()
     leader.wait_until_listening()
     append(leader, NewRecord(b"value", b"key"))
-    kafka = KafkaObserver(tmp_path, leader)
+    kafka = RaftServer(tmp_path, str(leader.endpoint))
     try:
         wait_until("Kafka has ended", lambda: kafka.process.poll() is not None, JVM_SECONDS)
         assert "Got key in the record when no key was expected" in kafka.said()
     finally:
-        kafka.process.kill()
-        kafka.process.wait(JVM_SECONDS)
+        kafka.stop()
+
+
+def produced(asked: str) -> str:
+    """The offset of a record that an idempotent producer of librdkafka's has written, or its error."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": asked, "enable.idempotence": True, "log_level": 0})
+    told: list[str] = []
+    producer.produce(TOPIC, b"value", callback=lambda error, sent: told.append(str(error or sent.offset())))
+    assert producer.flush(JVM_SECONDS) == 0
+    return told[0]
+
+
+PRODUCERS = 8
+"""Each of them would fail with a chance of a third."""
+
+
+@pytest.mark.nightly
+def test_idempotent_librdkafka_is_named_no_voter_of_kafka(tmp_path: Path) -> None:
+    """It fails for good if it is connected to nobody but a node that gives no producer ids."""
+    clients = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    leader = start_ours(tmp_path, 1, clients=clients[0])
+    follower = start_ours(tmp_path, 2, str(leader.endpoint), clients[1])
+    kafka = RaftServer(tmp_path, str(leader.endpoint), settings={"controller.quorum.election.timeout.ms": 100_000})
+
+    of_clients = Endpoint("127.0.0.1", int(clients[1].partition(":")[2]))
+
+    async def add() -> None:
+        admin = AdminClient([leader.endpoint])
+        of_follower = Endpoints([("CONTROLLER", follower.endpoint), ("CLIENT", of_clients)])
+        await admin.add_metadata_voter(key_of(follower), of_follower)
+        await admin.add_metadata_voter(kafka.key, Endpoints([("CONTROLLER", kafka.endpoint)]))
+
+    try:
+        wait_until("Kafka observes", lambda: kafka.log_bytes() == our_bytes(leader) != b"", JVM_SECONDS)
+        trio.run(add)
+        for asked in clients * PRODUCERS:
+            assert produced(asked).isdigit(), asked
+    finally:
+        kafka.stop()
+        follower.kill()
+        leader.kill()
