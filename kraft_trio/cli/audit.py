@@ -1,10 +1,12 @@
-"""`kraft audit`: checks the protocol's guarantees with Spark, on replicas' directories or on traces."""
+"""`kraft audit`: checks the protocol's guarantees on replicas' directories or on traces, with Spark or without."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,11 +17,16 @@ from kraft_trio.errors import KraftError
 from kraft_trio.storage.created_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kraft_trio.spark.audit import Audit
+
+MOST_LOCAL_BYTES: Final = 1024 * 1024 * 1024
+"""Up to this size, an audit in one process is faster than Spark on a few cores."""
 
 
 class SparkMissingError(KraftError):
-    """The extra `spark` is not installed."""
+    """The extra `spark` or `audit` is not installed."""
 
     exit_code = 2
 
@@ -27,10 +34,29 @@ class SparkMissingError(KraftError):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...")
 @click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not replicas' directories.")
-@click.option("--out", metavar="DIR", help="Append the results to Parquet tables in DIR, and write a report there.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
+@click.option(
+    "--out", metavar="DIR", help="Append the results to Parquet tables in DIR, a path or URL, and write a report there."
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Audit with Spark at this master.  By default, up to 1 GiB of directories are audited without Spark, and all "
+    "else with local[*].",
+)
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    help="Spark keeps decoded data in a new folder in DIR, a path or URL that executors share.  By default, TMPDIR.",
+)
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
-def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> int:
+def audit(
+    paths: Sequence[str],
+    are_traces: bool,
+    out: str | None,
+    master: str | None,
+    scratch: str | None,
+    checks: Sequence[str],
+) -> int:
     """Audit replicas' directories, or traces.
 
     DIR is a node's metadata.log.dir, or a copy of it; globs and URLs work too.  The replicas may belong to several
@@ -40,58 +66,83 @@ def audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, 
     The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings do not change it.
     """
     try:
-        found = _audit(paths, are_traces, out, master, checks)
+        found = _audit(paths, are_traces, out, master, scratch, checks)
     except OSError as error:
         # This exit code differs from 1, because no check has been violated.
         raise SparkFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
     return 1 if found.errors else 0
 
 
-def _audit(paths: Sequence[str], are_traces: bool, out: str | None, master: str, checks: Sequence[str]) -> Audit:
+def _audit(
+    paths: Sequence[str],
+    are_traces: bool,
+    out: str | None,
+    master: str | None,
+    scratch: str | None,
+    checks: Sequence[str],
+) -> Audit:
     try:
         from kraft_trio.spark.audit import audit as run
-        from kraft_trio.spark.audit.inputs import check_inputs
-        from kraft_trio.spark.audit.report import write_report
-        from kraft_trio.spark.audit.store import append_history
+        from kraft_trio.spark.audit.inputs import check_inputs, size_of
+        from kraft_trio.spark.audit.scratch import url_of
+        from kraft_trio.spark.audit.store import append_history, write_file
     except ImportError as error:
         raise SparkMissingError(
-            f"{error.name}: not installed; expected the extra spark (pip install 'kraft-trio[spark]')"
+            f"{error.name}: not installed; expected the extra audit (pip install 'kraft-trio[audit]')"
         ) from error
     directories, traces = ((), paths) if are_traces else (paths, ())
     # Report bad input before spending seconds on starting Spark.
     check_inputs(directories, traces, checks)
-    folder = None if out is None else _made(out)
-    with AuditProgress() as progress, quiet_session(master, "kraft audit") as spark:
+    if are_traces and find_spec("pyspark") is None:
+        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
+    is_small = not are_traces and (find_spec("pyspark") is None or size_of(directories) <= MOST_LOCAL_BYTES)
+    if out is not None:
+        _check_out(out)
+    with AuditProgress() as progress, _session(master or (None if is_small else "local[*]")) as spark:
         found = run(
             spark,
             directories=directories,
             traces=traces,
             checks=checks or None,
-            with_figures=folder is not None,
+            with_figures=out is not None,
+            scratch=scratch,
             on_progress=progress.next,
         )
         progress.stop()
         try:
-            if folder is not None:
-                append_history(spark, found, str(folder.absolute()))
-                path = folder / f"report-{found.run_id}.html"
-                write_report(found, path)
-                echo(f"report: {path}")
+            if out is not None:
+                from kraft_trio.spark.audit.report import report
+
+                folder = out.rstrip("/") if spark is None else url_of(out)
+                append_history(spark, found, folder)
+                name = f"report-{found.run_id}.html"
+                write_file(spark, folder, name, report(found).encode())
+                echo(f"report: {out.rstrip('/')}/{name}")
         finally:
             # Print the results even if storing them failed.
             show(found)
     return found
 
 
-def _made(out: str) -> Path:
-    """Create the output directory.  Raises AuditInputError if that is impossible."""
+@contextmanager
+def _session(master: str | None) -> Iterator[SparkSession | None]:
+    """A session at that master, or None without one."""
+    if master is None:
+        yield None
+        return
+    if find_spec("pyspark") is None:
+        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
+    with quiet_session(master, "kraft audit") as spark:
+        yield spark
+
+
+def _check_out(out: str) -> None:
+    """Create the output directory, unless it is a URL.  Raises AuditInputError if that is impossible."""
     from kraft_trio.spark.audit import AuditInputError
 
     if "://" in out:
-        raise AuditInputError(f"--out {out}: is a URL; expected a directory")
-    folder = Path(out)
+        return
     try:
-        folder.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+        Path(out).mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     except OSError as error:
-        raise AuditInputError(f"--out {out}: {error.strerror}; expected a directory") from error
-    return folder
+        raise AuditInputError(f"--out {out}: {error.strerror}; expected a directory or a URL") from error

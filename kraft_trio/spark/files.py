@@ -146,3 +146,10 @@ class UrlFiles:
 
     def open(self, path: str) -> IO[bytes]:
         return cast(IO[bytes], self._system.open(path, "rb"))
+
+    def write(self, folder: str, name: str, content: bytes) -> None:
+        """Write a file, which gets its name when it is complete; creates the folder.  Raises OSError."""
+        self._system.makedirs(folder, exist_ok=True)
+        hidden = f"{folder.rstrip('/')}/.{name}"
+        self._system.pipe_file(hidden, content)
+        self._system.mv(hidden, f"{folder.rstrip('/')}/{name}")

@@ -86,9 +86,7 @@ def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, 
         else:
             for offset, file, following in _segments_in(replica.segments, wanted):
                 first = Expectation(offset)
-                whole = Piece(
-                    Kind.SEGMENT, bare, file.path, 0, file.size, file.size, first, next_segment=following
-                )
+                whole = Piece(Kind.SEGMENT, bare, file.path, 0, file.size, file.size, first, next_segment=following)
                 yield from _split(whole, target_bytes)
 
 

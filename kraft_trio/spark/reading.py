@@ -145,9 +145,7 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
 
 def _rows_of_end(piece: Piece, end: FileEnd, has_footer: bool, rows: Rows) -> Iterator[pa.RecordBatch]:
     if piece.kind is Kind.SNAPSHOT and not has_footer:
-        yield rows.one(
-            position=end.position, error=f"the snapshot ends at position {end.position} without its footer"
-        )
+        yield rows.one(position=end.position, error=f"the snapshot ends at position {end.position} without its footer")
     if piece.next_segment is not None:
         error = _seam_error(end.expectation, piece.next_segment)
         if error is not None:

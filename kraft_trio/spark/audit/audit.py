@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from kraft_trio.spark.audit.check import FIGURES, Check, cluster_of
+from kraft_trio.spark.audit.engine import Engine
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
 from kraft_trio.spark.audit.inputs import check_inputs, chosen
 from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
-from kraft_trio.spark.audit.tables import (
-    MAIN_TABLES,
-    Tables,
-    make_tables,
-    names_there,
-    read_directories,
-    read_traces,
-    views_for,
-)
+from kraft_trio.spark.audit.tables import MAIN_TABLES, names_there, views_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,63 +65,84 @@ class Audit:
 
 
 def audit(
-    spark: SparkSession,
+    spark: SparkSession | None,
     *,
     directories: Sequence[str] = (),
     traces: Sequence[str] = (),
     checks: Collection[str] | None = None,
     with_figures: bool = False,
+    scratch: str | None = None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
     """Audit directories of replicas, of any number of clusters, and traces of any number of runs.
 
     `directories` and `traces` are paths, globs or URLs; `checks` names the wanted checks (default: all); `with_figures`
-    collects data for a report.  Blocks.  An interrupt leaves only Spark's own files behind.  Raises AuditInputError if
-    there is nothing to audit.
+    collects data for a report.  Without Spark, the audit of directories runs in this process.  With Spark, decoded data
+    goes to a new folder in `scratch`, a path or URL that all executors share (default: the local temporary directory).
+    Blocks.  An interrupt leaves only Spark's own files behind.  Raises AuditInputError if there is nothing to audit,
+    or traces without Spark.
     """
     check_inputs(directories, traces, checks or ())
+    if spark is None:
+        if traces:
+            raise AuditInputError("traces: audited by Spark only; expected a session")
+        return _audit_here(directories, checks, with_figures, on_progress)
+    from kraft_trio.spark.audit.scratch import scratch_folder
+    from kraft_trio.spark.audit.spark_engine import SparkEngine, read_directories, read_traces
+
     raw: dict[str, DataFrame] = {}
     if directories:
         raw |= read_directories(spark, directories)
     if traces:
         raw |= read_traces(spark, traces)
-    return audit_tables(spark, raw, checks=checks, with_figures=with_figures, on_progress=on_progress)
+    with scratch_folder(spark, scratch) as folder:
+        engine = SparkEngine(spark, raw, folder)
+        return audit_tables(engine, checks=checks, with_figures=with_figures, on_progress=on_progress)
+
+
+def _audit_here(
+    directories: Sequence[str], checks: Collection[str] | None, with_figures: bool, on_progress: OnProgress
+) -> Audit:
+    from kraft_trio.spark.audit.local_engine import LocalEngine, decode_directories
+
+    with tempfile.TemporaryDirectory(prefix="kraft-audit-", ignore_cleanup_errors=True) as folder:
+        with closing(LocalEngine(decode_directories(directories), folder)) as engine:
+            return audit_tables(engine, checks=checks, with_figures=with_figures, on_progress=on_progress)
 
 
 def audit_tables(
-    spark: SparkSession,
-    raw: Mapping[str, DataFrame],
+    engine: Engine,
     *,
     checks: Collection[str] | None = None,
     with_figures: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
-    """Audit existing tables."""
+    """Audit the raw tables of an engine."""
     began = datetime.now(UTC)
-    folder = tempfile.mkdtemp(prefix="kraft-audit-")
-    try:
-        there = names_there(raw)
-        able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
-        figures = [figure for figure in FIGURES if there >= set(figure.reads)] if with_figures else []
-        reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
-        views = views_for(name for names in reads for name in names)
-        progress = _Progress(len(raw) + len(views) + len(able) + with_figures, on_progress)
-        # Views in a session of its own disturb nobody.
-        tables = make_tables(spark.newSession(), raw, views, folder, progress.next)
-        _check_readable(tables, tuple(raw))
-        observed = _observed(tables, able)
-        found = _run(tables, able, progress)
-        results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
-        violations = [violation for check in able for violation in found[check.name][1]]
-        run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        done = Audit(run_id, began, tuple(results), tuple(violations), {})
-        if with_figures:
-            progress.next("figures")
-            drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]
-            done = attrs.evolve(done, figures=gather(tables, figures, drawn))
-        return done
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    there = names_there(engine.raw)
+    able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
+    figures = [figure for figure in FIGURES if there >= set(figure.reads)] if with_figures else []
+    reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
+    views = views_for(name for names in reads for name in names)
+    progress = _Progress(len(engine.raw) + len(views) + len(able) + with_figures, on_progress)
+    for name in engine.raw:
+        progress.next(name)
+        engine.decode(name)
+    _check_readable(engine)
+    for view in views:
+        progress.next(view.name)
+        engine.add(view)
+    observed = _observed(engine, able)
+    found = _run(engine, able, progress)
+    results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
+    violations = [violation for check in able for violation in found[check.name][1]]
+    run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+    done = Audit(run_id, began, tuple(results), tuple(violations), {})
+    if with_figures:
+        progress.next("figures")
+        drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]
+        done = attrs.evolve(done, figures=gather(engine, figures, drawn))
+    return done
 
 
 class _Progress:
@@ -140,19 +154,19 @@ class _Progress:
         self._done += 1
 
 
-def _check_readable(tables: Tables, raw: Sequence[str]) -> None:
+def _check_readable(engine: Engine) -> None:
     """Raises AuditInputError, naming the problems, if nothing at all was readable."""
-    if any(tables.spark.table(name).where("error is null").limit(1).count() for name in raw):
+    if any(engine.rows(f"select 1 as one from {name} where error is null limit 1") for name in engine.raw):
         return
     errors = []
-    for name in raw:
+    for name in engine.raw:
         where = "file" if name == "trace" else "directory"
-        for row in tables.spark.table(name).select(where, "error").limit(3).collect():
-            errors.append(row["error"] if row["error"].startswith(row[where]) else f"{row[where]}: {row['error']}")
+        for row in engine.rows(f"select {where} as place, error from {name} limit 3"):
+            errors.append(row["error"] if row["error"].startswith(row["place"]) else f"{row['place']}: {row['error']}")
     raise AuditInputError(f"nothing to audit: {'; '.join(dict.fromkeys(errors)) or 'the files are empty'}")
 
 
-def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]]:
+def _observed(engine: Engine, checks: Sequence[Check]) -> dict[str, Counter[str]]:
     """How many rows each check examines, by cluster, in one pass over each table.  Includes all clusters."""
     counts: dict[str, Counter[str]] = {}
     clusters: dict[str, set[str]] = {}
@@ -161,9 +175,9 @@ def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]
         of_source = [check for check in checks if check.source == source]
         for table in dict.fromkeys([main, *(check.table for check in of_source)]):
             of_table = [check for check in of_source if check.table == table]
-            wanted = "".join(f", count_if({check.condition}) as `{check.name}`" for check in of_table)
+            wanted = "".join(f", count(if({check.condition}, 1, null)) as `{check.name}`" for check in of_table)
             query = f"select {cluster_of(table)} as cluster{wanted} from {table} group by {cluster_of(table)}"
-            rows = tables.spark.sql(query).collect()
+            rows = engine.rows(query)
             clusters.setdefault(source, set()).update(row["cluster"] for row in rows)
             for check in of_table:
                 counts[check.name] = Counter({row["cluster"]: row[check.name] for row in rows})
@@ -175,9 +189,9 @@ def _observed(tables: Tables, checks: Sequence[Check]) -> dict[str, Counter[str]
 Found = tuple[Counter[str], list[Violation]]
 
 
-def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[str, Found]:
+def _run(engine: Engine, checks: Sequence[Check], progress: _Progress) -> dict[str, Found]:
     with ThreadPoolExecutor(_CHECKS_AT_A_TIME) as pool:
-        running = [(check, pool.submit(violations_of, tables, check)) for check in checks]
+        running = [(check, pool.submit(violations_of, engine, check)) for check in checks]
         found = {}
         for check, future in running:
             progress.next(check.name)
@@ -185,19 +199,17 @@ def _run(tables: Tables, checks: Sequence[Check], progress: _Progress) -> dict[s
     return found
 
 
-def violations_of(tables: Tables, check: Check) -> Found:
+def violations_of(engine: Engine, check: Check) -> Found:
     """The number of violations per cluster, and the listed ones in order."""
-    frame = tables.spark.sql(check.sql)
-    rows = frame.limit(MOST_VIOLATIONS + 1).collect()
+    rows = engine.rows(f"select * from ({check.sql}) limit {MOST_VIOLATIONS + 1}")
     counts = Counter(row["cluster"] for row in rows)
     if len(rows) > MOST_VIOLATIONS:
-        counts = Counter({row["cluster"]: row["count"] for row in frame.groupBy("cluster").count().collect()})
+        counted = engine.rows(f"select cluster, count(*) as count from ({check.sql}) group by cluster")
+        counts = Counter({row["cluster"]: row["count"] for row in counted})
         # Keep some of each cluster, however many another one has.
         most = max(1, MOST_VIOLATIONS // len(counts))
         numbered = "select *, row_number() over (partition by cluster order by subject, fact_a, fact_b) as number"
-        rows = tables.spark.sql(
-            f"select * from ({numbered} from {{found}}) where number <= {most}", found=frame
-        ).collect()
+        rows = engine.rows(f"select * from ({numbered} from ({check.sql})) where number <= {most}")
     violations = [
         Violation(check.name, row["cluster"], row["subject"], row["fact_a"], row["fact_b"], check.severity)
         for row in rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -9,6 +11,8 @@ import pyarrow.parquet as pq
 
 from kraft_trio.errors import StorageError
 from kraft_trio.spark.audit.results import RESULTS, VIOLATIONS, table_of
+from kraft_trio.spark.files import UrlFiles
+from kraft_trio.storage.created_files import DIRECTORY_MODE, open_own
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,11 +20,11 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit.audit import Audit
 
 
-def append_history(spark: SparkSession, found: Audit, out: str) -> None:
-    """Append to the tables `results` and `violations` in `out`, a path or URL that Spark can write; creates them.
+def append_history(spark: SparkSession | None, found: Audit, out: str) -> None:
+    """Append to the tables `results` and `violations` in `out`; creates them.
 
-    Each audit adds its own file to each table, so audits may run at the same time.  Raises StorageError if writing
-    fails.
+    `out` is a path or URL for `write_file`.  Each audit adds its own file to each table, so audits may run at the same
+    time.  Raises StorageError if writing fails.
     """
     of_run = {"run_id": found.run_id, "audited_at": found.audited_at}
     for name, table in (
@@ -29,13 +33,35 @@ def append_history(spark: SparkSession, found: Audit, out: str) -> None:
     ):
         content = pa.BufferOutputStream()
         pq.write_table(table, content, compression="zstd")
-        _write(spark, f"{out}/{name}", f"part-{found.run_id}.parquet", content.getvalue().to_pybytes())
+        write_file(spark, f"{out}/{name}", f"part-{found.run_id}.parquet", content.getvalue().to_pybytes())
 
 
-def _write(spark: SparkSession, folder: str, name: str, content: bytes) -> None:
-    """Writes a file through Hadoop, like Spark.  The file gets its name when it is complete, so nobody reads it
-    earlier.
+def write_file(spark: SparkSession | None, folder: str, name: str, content: bytes) -> None:
+    """Write a file through Hadoop, like Spark; without Spark, to a local path or to a URL that fsspec knows.
+
+    Creates the folder.  The file gets its name when it is complete, so nobody reads it earlier.  Raises StorageError.
     """
+    if spark is not None:
+        _write_by_hadoop(spark, folder, name, content)
+        return
+    try:
+        if "://" in folder:
+            UrlFiles.of(folder).write(folder, name, content)
+        else:
+            _write_here(Path(folder), name, content)
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_here(folder: Path, name: str, content: bytes) -> None:
+    folder.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    hidden = folder / f".{name}"
+    with open(hidden, "wb", opener=open_own) as file:
+        file.write(content)
+    os.replace(hidden, folder / name)
+
+
+def _write_by_hadoop(spark: SparkSession, folder: str, name: str, content: bytes) -> None:
     from py4j.protocol import Py4JJavaError
 
     context = spark.sparkContext

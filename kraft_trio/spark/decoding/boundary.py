@@ -8,13 +8,13 @@ index file, no task and no clock.  The task before a position and the task after
 each boundary is the end of one part and the start of the next one.  So the parts cover the file without gap or overlap,
 whatever the bytes are.
 
-No boundary is inside a batch.  Let no batch be larger than LARGEST_BATCH_BYTES.  Then some batch begins in the window of
-that size before the position.  Every place in the window that could be a header is a candidate, and a candidate leads
-to the one at its end, if that continues its offsets and epochs.  The true batches are among the candidates, and lead
-past the position to the boundary.  If all candidates that lead past the position lead to one place, then that place is
-the boundary.  Nothing that a record's value contains changes this: values that look like batches add candidates, but
-never remove the true ones.  If the candidates disagree, they are not judged.  The window grows, and in the end the file
-is read from its start, where a batch certainly begins.
+No boundary is inside a batch.  Let no batch be larger than LARGEST_BATCH_BYTES.  Then some batch begins in the window
+of that size before the position.  Every place in the window that could be a header is a candidate, and a candidate
+leads to the one at its end, if that continues its offsets and epochs.  The true batches are among the candidates, and
+lead past the position to the boundary.  If all candidates that lead past the position lead to one place, then that
+place is the boundary.  Nothing that a record's value contains changes this: values that look like batches add
+candidates, but never remove the true ones.  If the candidates disagree, they are not judged.  The window grows, and in
+the end the file is read from its start, where a batch certainly begins.
 
 The limit is that of Kafka and of this project, but `message.max.bytes` can raise it.  If a batch is larger, and its
 value looks like batches, `decoding.part` notices that it crosses the boundary, and fails the query.
@@ -26,6 +26,7 @@ from typing import Final
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.expectation import Expectation
@@ -61,8 +62,7 @@ def boundary_at(
     """
     if position <= 0:
         return Boundary(0, of_file)
-    if position >= source.size:
-        position = source.size
+    position = min(source.size, position)
     window = largest_batch_bytes
     for _ in range(_MOST_GROWTHS):
         if position <= window:
@@ -130,7 +130,7 @@ def _possible(window: bytes, end: int, left: int, largest_batch_bytes: int) -> I
     return positions[is_size]
 
 
-def _is_possible(headers: Headers, of_file: Expectation) -> Ints:
+def _is_possible(headers: Headers, of_file: Expectation) -> npt.NDArray[np.bool_]:
     """Which of the headers could be those of batches in this file."""
     is_possible = (
         (headers["magic"] == MAGIC)
@@ -141,7 +141,8 @@ def _is_possible(headers: Headers, of_file: Expectation) -> Ints:
     )
     if of_file.only_epoch is not None:
         is_possible &= headers["leader_epoch"] == of_file.only_epoch
-    return np.asarray(is_possible)
+    found: npt.NDArray[np.bool_] = is_possible
+    return found
 
 
 def _lasts(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
@@ -165,4 +166,5 @@ def _lasts(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
             break
         leads_to = further
     lasts = np.unique(leads_to)
-    return lasts[lasts != nowhere]
+    found: Ints = lasts[lasts != nowhere]
+    return found

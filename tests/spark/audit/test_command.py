@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def kraft(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    """The command in this process, with the session of all tests."""
-    monkeypatch.setattr("kraft_trio.cli.audit.quiet_session", lambda _master, _name: nullcontext(spark))
+def kraft(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command in this process, which must not start Spark."""
+    monkeypatch.delattr("kraft_trio.cli.audit.quiet_session")
     return CliRunner()
 
 
@@ -44,7 +45,7 @@ def run(kraft: CliRunner, *arguments: str) -> tuple[int, list[str]]:
 
 
 def test_fleet_is_partly_damaged_and_then_one_cluster_is_asked(
-    kraft: CliRunner, spark: SparkSession, backups: Path, damaged: Path, tmp_path: Path
+    kraft: CliRunner, backups: Path, damaged: Path, tmp_path: Path
 ) -> None:
     """One after the other, as a history is made of them."""
     out = tmp_path / "out"
@@ -78,13 +79,31 @@ def test_fleet_is_partly_damaged_and_then_one_cluster_is_asked(
     code, lines = run(kraft, f"{damaged}/node-*", "--check", "log_torn_tail", "--out", str(out))
     assert (code, lines[-1]) == (0, "1 cluster, 1 check: 0 errors, 1 warning"), "a warning changes nothing"
 
-    history = spark.read.parquet(str(out / "results"))
-    assert history.select("run_id").distinct().count() == 2
-    violated = history.where("status = 'violated'").select("check").toArrow().column(0).to_pylist()
-    assert {"log_checksums", "log_torn_tail", "log_is_readable"} <= set(violated)
-    violations = spark.read.parquet(str(out / "violations"))
-    assert violations.where("fact_a is null or fact_b is null or subject is null").count() == 0
-    assert violations.where("check = 'log_torn_tail'").count() == 2
+    history = pq.read_table(out / "results").to_pylist()
+    assert len({row["run_id"] for row in history}) == 2
+    violated = {row["check"] for row in history if row["status"] == "violated"}
+    assert violated >= {"log_checksums", "log_torn_tail", "log_is_readable"}
+    violations = pq.read_table(out / "violations").to_pylist()
+    assert [row for row in violations if None in (row["fact_a"], row["fact_b"], row["subject"])] == []
+    assert len([row for row in violations if row["check"] == "log_torn_tail"]) == 2
+
+
+def test_spark_at_a_master(spark: SparkSession, damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds and keeps what the command does without it, and leaves nothing in the scratch folder."""
+    asked = []
+    monkeypatch.setattr(
+        "kraft_trio.cli.audit.quiet_session", lambda master, _name: asked.append(master) or nullcontext(spark)
+    )
+    kraft = CliRunner()
+    here = run(kraft, f"{damaged}/node-*", "--check", "log_checksums")
+    scratch = tmp_path / "scratch"
+    options = ["--master", "local[2]", "--scratch", str(scratch), "--out", str(tmp_path / "out")]
+    code, lines = run(kraft, f"{damaged}/node-*", "--check", "log_checksums", *options)
+    assert (code, lines[1:]) == here
+    assert asked == ["local[2]"]
+    assert [*scratch.iterdir()] == []
+    assert Path(lines[0].removeprefix("report: ")).exists()
+    assert spark.read.parquet(f"{tmp_path}/out/results").count() == 1
 
 
 def make_fleet(folder: Path, **clusters: Path) -> list[str]:
@@ -131,17 +150,24 @@ def test_bad_input(kraft: CliRunner, backups: Path, tmp_path: Path) -> None:
 
     nodes = f"{backups}/node-*"
     (tmp_path / "empty").mkdir()
-    (tmp_path / "text").write_text("no trace")
+    (tmp_path / "text").write_text("no directory")
     for arguments, named in (
         ([str(tmp_path / "nowhere")], "nowhere"),
         ([str(tmp_path / "empty")], "empty"),
         (["--trace", str(tmp_path / "nowhere")], "nowhere"),
-        (["--trace", str(tmp_path / "text")], "text"),
         (["--check", "log_machting", str(tmp_path)], "log_machting"),
         (["--check", "trace_real_time_order", nodes], "trace_real_time_order: .*expected traces"),
-        ([nodes, "--out", str(tmp_path / "text")], "text: File exists; expected a directory"),
-        ([nodes, "--out", "s3://audits/all"], "s3://audits/all: is a URL; expected a directory"),
+        ([nodes, "--out", str(tmp_path / "text")], "text: File exists; expected a directory or a URL"),
     ):
         with pytest.raises(AuditInputError, match=named):
             run(kraft, *arguments)
     assert AuditInputError.exit_code == 2
+
+
+def test_a_file_that_is_no_trace(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kraft_trio.spark.audit import AuditInputError
+
+    monkeypatch.setattr("kraft_trio.cli.audit.quiet_session", lambda _master, _name: nullcontext(spark))
+    (tmp_path / "text").write_text("no trace")
+    with pytest.raises(AuditInputError, match="text"):
+        run(CliRunner(), "--trace", str(tmp_path / "text"))

@@ -19,7 +19,6 @@ from .conftest import PARTITION
 SECTION = (REPOSITORY / "docs" / "SPARK.md").read_text(encoding="utf-8").partition("\n## Audit\n")[2]
 
 
-@pytest.mark.usefixtures("spark")
 def test_the_program_prints_what_it_says(backups: Path, tmp_path: Path) -> None:
     found = re.search(r"^```python\n(.*?)^```\n\n.*?^```\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     assert found is not None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -21,26 +24,50 @@ if TYPE_CHECKING:
 SOUND = "sound"
 
 
+Tables = dict[str, pa.Table]
+
+
 @pytest.fixture(scope="module")
-def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
-    """All backups, each a cluster of its own, in one audit."""
-    from kraft_trio.spark.audit.audit import audit_tables
-    from kraft_trio.spark.audit.tables import read_directories
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """The rows of all backups, each a cluster of its own."""
+    from kraft_trio.spark.audit.local_engine import decode_directories
 
     directories = write_directories(tmp_path_factory.mktemp("directories"))
-    raw = read_directories(spark, [str(directory) for directory in directories])
-    sound = Backup({name: frame.toArrow().to_pylist() for name, frame in raw.items()})
-    tables = sound.copy(SOUND).tables
+    raw = decode_directories([str(directory) for directory in directories])
+    sound = Backup({name: read().read_all().to_pylist() for name, read in raw.items()})
+    rows = sound.copy(SOUND).tables
     for name, damage in [*((name, damage) for name, (_, damage) in DAMAGES.items()), *LAWFUL.items()]:
         backup = sound.copy(name)
         damage(backup)
-        for table, rows in backup.tables.items():
-            tables[table] += rows
-    schemas = {name: arrow_schema(CONTENTS[name.replace("_", "-")]) for name in tables}
-    frames = {
-        name: spark.createDataFrame(pa.Table.from_pylist(rows, schema=schemas[name])) for name, rows in tables.items()
+        for table, some in backup.tables.items():
+            rows[table] += some
+    return {
+        name: pa.Table.from_pylist(some, schema=arrow_schema(CONTENTS[name.replace("_", "-")]))
+        for name, some in rows.items()
     }
-    return audit_tables(spark, frames)
+
+
+@pytest.fixture(scope="module")
+def audited(tables: Tables, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """All backups in one audit, in this process."""
+    from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.local_engine import LocalEngine
+
+    raw = {name: partial(pa.Table.to_reader, table) for name, table in tables.items()}
+    with closing(LocalEngine(raw, str(tmp_path_factory.mktemp("scratch")))) as engine:
+        return audit_tables(engine, with_figures=True)
+
+
+def test_spark_says_the_same(spark: SparkSession, tables: Tables, audited: Audit, tmp_path: Path) -> None:
+    """Of every backup, sound or damaged."""
+    from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.spark_engine import SparkEngine
+
+    frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
+    of_spark = audit_tables(SparkEngine(spark, frames, str(tmp_path)), with_figures=True)
+    assert of_spark.results == audited.results
+    assert of_spark.violations == audited.violations
+    assert of_spark.figures == audited.figures
 
 
 def test_every_check_of_logs_has_a_backup_that_breaks_it() -> None:
@@ -81,14 +108,15 @@ def test_every_log_check_has_work_in_a_sound_backup(audited: Audit) -> None:
     assert [check for check, status in statuses.items() if status != "passed"] == []
 
 
-def test_a_cluster_with_thousands_of_violations_hides_no_other(spark: SparkSession) -> None:
+def test_a_cluster_with_thousands_of_violations_hides_no_other(tmp_path: Path) -> None:
     from kraft_trio.spark.audit import CHECKS
     from kraft_trio.spark.audit.audit import MOST_VIOLATIONS, violations_of
-    from kraft_trio.spark.audit.tables import Tables
+    from kraft_trio.spark.audit.local_engine import LocalEngine
 
     whose = "if(id < 5000, 'broken', concat('other ', id))"
-    sql = f"select {whose} as cluster, string(id) as subject, 'a' as fact_a, 'b' as fact_b from range(5010)"
-    counts, told = violations_of(Tables(spark, "", ()), attrs.evolve(CHECKS[0], sql=sql))
+    sql = f"select {whose} as cluster, string(id) as subject, 'a' as fact_a, 'b' as fact_b from range(5010) as r(id)"
+    with closing(LocalEngine({}, str(tmp_path))) as engine:
+        counts, told = violations_of(engine, attrs.evolve(CHECKS[0], sql=sql))
     assert counts["broken"] == 5000
     assert {violation.cluster for violation in told} == counts.keys()
     assert 10 < len(told) <= MOST_VIOLATIONS

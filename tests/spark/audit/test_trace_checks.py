@@ -22,9 +22,10 @@ CLEAN = "clean"
 
 
 @pytest.fixture(scope="module")
-def audited(spark: SparkSession) -> Audit:
+def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """All histories, each a run of its own, in one audit."""
     from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.spark_engine import SparkEngine
 
     rows = list(rows_of(clean(), CLEAN))
     for name, (_, mutation) in MUTATIONS.items():
@@ -34,7 +35,8 @@ def audited(spark: SparkSession) -> Audit:
     for name, history in [*SOUND.items(), *((name, history) for name, (_, history) in BROKEN.items())]:
         rows += history(name)
     table = pa.Table.from_pylist(rows, schema=arrow_schema(TRACE))
-    return audit_tables(spark, {"trace": spark.createDataFrame(table)})
+    folder = str(tmp_path_factory.mktemp("scratch"))
+    return audit_tables(SparkEngine(spark, {"trace": spark.createDataFrame(table)}, folder))
 
 
 def test_every_check_of_traces_has_a_history_that_breaks_it() -> None:

@@ -9,6 +9,6 @@ select
     coalesce(concat_ws('-', node, directory_id), directory) as replica, segment, position, size, base_offset,
     last_offset, epoch, control, producer_id, producer_epoch, base_sequence, content_crc, crc_ok,
     if(crc_ok and error rlike '^(base|max) timestamp is ', null, error) as error,
-    concat(directory, ', ', lpad(segment, 20, '0'), '.log, position ', position) as place,
+    concat(directory, ', ', lpad(string(segment), 20, '0'), '.log, position ', position) as place,
     struct(segment, position) as order
 from batches

@@ -1,0 +1,96 @@
+"""DuckDB as the engine of an audit: in this process, without Java, for the directories of replicas."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+
+from kraft_trio.spark.audit.check import View
+from kraft_trio.spark.audit.engine import Row
+from kraft_trio.spark.audit.tables import LOG_TABLES, columns_of, content_of
+from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.pieces import plan_pieces
+from kraft_trio.spark.reading import ReadPlan, read_pieces
+from kraft_trio.spark.replicas import Replica, find_replicas
+from kraft_trio.spark.schemas import arrow_schema
+
+PIECE_BYTES: Final = 64 * 1024 * 1024
+
+Raw = Mapping[str, Callable[[], pa.RecordBatchReader]]
+"""The raw tables by name."""
+
+
+def decode_directories(paths: Sequence[str]) -> Raw:
+    """The raw tables of replicas' directories.  Raises ConfigError if there is no replica."""
+    replicas = find_replicas(paths, allow_mixed_clusters=True)
+    return {name: _decoder(replicas, name) for name in LOG_TABLES}
+
+
+def _decoder(replicas: Sequence[Replica], table: str) -> Callable[[], pa.RecordBatchReader]:
+    schema = arrow_schema(columns_of(table))
+    plan = ReadPlan(content_of(table), schema, BatchFilter(), is_fail_fast=False)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        return read_pieces(plan_pieces(replicas, plan.content, plan.wanted, PIECE_BYTES), plan)
+
+    return lambda: pa.RecordBatchReader.from_batches(schema, batches())
+
+
+class LocalEngine:
+    """See `Engine`."""
+
+    def __init__(self, raw: Raw, folder: str) -> None:
+        """What does not fit in memory goes below `folder`, a directory, which the caller removes."""
+        self._raw = raw
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "temp_directory": folder,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        self._database = duckdb.connect(":memory:", config=settings)
+        # It reads nothing but what it is given.
+        self._database.execute("set enable_external_access = false")
+        self._database.execute(files(__package__).joinpath("duckdb_macros.sql").read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        self._database.close()
+
+    @property
+    def raw(self) -> Sequence[str]:
+        return tuple(self._raw)
+
+    def decode(self, name: str) -> None:
+        with self._raw[name]() as decoded:
+            self._database.register("decoded", decoded)
+            self._database.execute(f"create table {name} as select * from decoded")
+            self._database.unregister("decoded")
+
+    def add(self, view: View) -> None:
+        kind = "table" if view.is_stored else "view"
+        self._database.execute(f"create {kind} {view.name} as {translated(view.sql)}")
+
+    def rows(self, sql: str, **arguments: Any) -> list[Row]:
+        with self._database.cursor() as cursor:
+            cursor.execute(translated(sql), arguments or None)
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@cache
+def translated(sql: str) -> str:
+    """A query of Spark's dialect in DuckDB's.  Hints, which tell Spark how to join, are left out."""
+    log = logging.getLogger("sqlglot")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        [text] = sqlglot.transpile(sql, read="spark", write="duckdb")
+    finally:
+        log.setLevel(level)
+    return text
