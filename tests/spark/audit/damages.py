@@ -308,7 +308,10 @@ def two_copies_have_two_votes(backup: Backup) -> None:
 
 @breaks("log_one_vote_per_epoch")
 def a_vote_is_not_for_the_leader_that_it_elected(backup: Backup) -> None:
-    backup.find("quorum_state", 2).update(voted_id=4, voted_directory_id="AAA")
+    changes = [row for row in backup.tables["control"] if row["type"] == "LeaderChange"]
+    last = max(changes, key=lambda row: row["epoch"])
+    [voter, *_] = set(last["granting_voters"]) - {last["leader_id"]}
+    backup.find("quorum_state", voter).update(voted_id=voter, voted_directory_id="AAA")
 
 
 @breaks("log_epoch_is_stored")

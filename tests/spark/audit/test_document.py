@@ -8,8 +8,6 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-import pytest
-
 from kraft_trio.storage.batch import iter_headers
 from kraft_trio.storage.batch_header import patch_crc
 from tests.support.programs import REPOSITORY

@@ -120,3 +120,32 @@ def test_a_cluster_with_thousands_of_violations_hides_no_other(tmp_path: Path) -
     assert counts["broken"] == 5000
     assert {violation.cluster for violation in told} == counts.keys()
     assert 10 < len(told) <= MOST_VIOLATIONS
+
+
+def test_replicas_are_compared_with_a_reference(tables: Tables, tmp_path: Path) -> None:
+    """One that differs from many is told once, and it is the one that is accused."""
+    from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.local_engine import LocalEngine
+
+    batches = [row for row in tables["batches"].to_pylist() if row["cluster_id"] == SOUND]
+    [odd] = [row for row in batches if row["node"] == 1 and row["base_offset"] == 13]
+    copies = [
+        {**row, "directory": f"copy-{number}", "node": 10 + number, "directory_id": None}
+        for number in range(20)
+        for row in batches
+        if row["node"] == 2
+    ]
+    odd["content_crc"] = odd["crc"] = 1
+    for row in batches:
+        if row["node"] == 3 and row["epoch"] == 2:
+            row["epoch"] = 1
+    raw = {
+        **{name: partial(pa.Table.to_reader, table.slice(0, 0)) for name, table in tables.items()},
+        "batches": partial(pa.Table.to_reader, pa.Table.from_pylist(batches + copies, tables["batches"].schema)),
+    }
+    with closing(LocalEngine(raw, str(tmp_path))) as engine:
+        found = audit_tables(engine, checks=["log_matching", "log_same_prefix"])
+    [different] = [one for one in found.violations if one.check == "log_matching"]
+    assert f"{odd['directory']}, " in different.fact_b
+    apart = [one for one in found.violations if one.check == "log_same_prefix"]
+    assert 1 <= len(apart) <= 23

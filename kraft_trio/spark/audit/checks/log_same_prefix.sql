@@ -14,23 +14,38 @@ spans as (
     from log_epoch_starts s join ends e
         on e.cluster = s.cluster and e.directory = s.directory and e.epoch = s.epoch
 ),
+leading as (
+    -- All logs that have an epoch are compared with the one of them that goes back furthest: where two logs differ, it
+    -- differs from one of them.
+    select s.cluster, s.epoch, min_by(s.directory, struct(l.log_start, -s.last_offset as later, s.directory)) as directory
+    from spans s join (
+        select cluster, directory, min(start_offset) as log_start from spans group by cluster, directory
+    ) l on l.cluster = s.cluster and l.directory = s.directory
+    group by s.cluster, s.epoch
+),
+pairs as (
+    select distinct s.cluster, l.directory, s.directory as other
+    from spans s join leading l on l.cluster = s.cluster and l.epoch = s.epoch and l.directory <> s.directory
+),
 apart as (
-    select a.cluster, a.directory, b.directory as other, min(struct(
+    select p.cluster, p.directory, p.other, min(struct(
         greatest(a.start_offset, b.start_offset) as offset, a.epoch, b.epoch as other_epoch, a.place
     )) as first
-    from spans a join spans b
-        on a.cluster = b.cluster and a.directory < b.directory and a.epoch <> b.epoch
+    from pairs p
+    join spans a on a.cluster = p.cluster and a.directory = p.directory
+    join spans b on b.cluster = p.cluster and b.directory = p.other and a.epoch <> b.epoch
         and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
-    group by a.cluster, a.directory, b.directory
+    group by p.cluster, p.directory, p.other
 ),
 together as (
-    select a.cluster, a.directory, b.directory as other, max(struct(
+    select p.cluster, p.directory, p.other, max(struct(
         least(a.last_offset, b.last_offset) as offset, a.epoch, b.place
     )) as last
-    from spans a join spans b
-        on a.cluster = b.cluster and a.directory < b.directory and a.epoch = b.epoch
+    from pairs p
+    join spans a on a.cluster = p.cluster and a.directory = p.directory
+    join spans b on b.cluster = p.cluster and b.directory = p.other and a.epoch = b.epoch
         and a.start_offset <= b.last_offset and b.start_offset <= a.last_offset
-    group by a.cluster, a.directory, b.directory
+    group by p.cluster, p.directory, p.other
 )
 select x.cluster, concat('offset ', x.first.offset) as subject,
     concat(x.first.place, ': offset ', x.first.offset, ' is of epoch ', x.first.epoch, ' in ', x.directory,
