@@ -181,6 +181,7 @@ class NodeTree(Generic[R]):
                 disk=environment.disk,
                 snapshots=snapshots,
                 taker=self.taker,
+                is_prompt=machine is not None,
             )
         self.executor: CommandExecutor[R] | None = None
         if machine is not None and self.driver is not None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
-import attrs
 import trio
 
 from kraft_trio.actors.appender import Appender
@@ -59,7 +58,7 @@ class CommandExecutor(Generic[R]):
                 await trio.lowlevel.checkpoint()
                 return known.get()
             header = (REQUEST_HEADER, request_id.bytes)
-        tagged = attrs.evolve(record, headers=(header, *record.headers))
+        tagged = NewRecord(record.value, record.key, (header, *record.headers), record.timestamp_ms)
         if record.headers:
             check_new_record(tagged)
         with self._machine.call(header[1]) as call:

@@ -176,12 +176,15 @@ class FollowerReplication:
         without news.  `_watch_timers` cancels it.
         """
         response: FetchResponse | None = None
-        with trio.CancelScope() as scope:
+        news = self._context.log.committed_news
+        with trio.CancelScope() as scope, news.held():
             self._answer_scope = scope
             while not self._needs_snapshot:
                 self._answer_due_s = trio.current_time() + timeout_s
                 try:
-                    response = await connection.request(FETCH, self._fetch_request())
+                    await connection.begin(FETCH, self._fetch_request())
+                    news.give()  # The leader hears of what is synced before this node applies what is committed.
+                    response = await connection.finish(FETCH)
                 finally:
                     self._answer_due_s = math.inf
                 if scope.cancel_called:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
+from typing import Final
 
 import trio
 
@@ -32,6 +33,9 @@ OnCommit = Callable[[Sequence[Record]], Awaitable[None]]
 
 _READ_BYTES = 1024 * 1024
 """Bytes of the log to read at a time."""
+PROMPT_RECORDS: Final = 16
+_PROMPT_BYTES: Final = 64 * 1024
+"""Most that is applied in the step of the task that moves the high watermark."""
 
 
 async def committed_batches(
@@ -107,14 +111,19 @@ class StateMachineDriver:
         disk: Disk,
         snapshots: StateSnapshots | None = None,
         taker: SnapshotTaker | None = None,
+        is_prompt: bool = False,
     ) -> None:
-        """`snapshots` and `taker` are both None or both given."""
+        """`snapshots` and `taker` are both None or both given.
+
+        `is_prompt`: `on_commit` awaits nothing when it is given up to PROMPT_RECORDS records.
+        """
         self._log = log
         self._on_commit = on_commit
         self._decoder = decoder
         self._disk = disk
         self._snapshots = snapshots
         self._taker = taker
+        self._is_prompt = is_prompt
         self.applied_offset = 0
         """The application has every committed record below this offset (exclusive)."""
         self._progress = trio.lowlevel.ParkingLot()
@@ -162,7 +171,7 @@ class StateMachineDriver:
             if self.applied_offset < self._log.log_start_offset:
                 await self._load_newest()
             elif (end_offset := self._committed_end()) is None or not await self._apply_up_to(end_offset):
-                await self._log.high_watermark_moved.park()
+                await self._log.committed_news.wait(self._apply_at_once)
 
     def _committed_end(self) -> int | None:
         return self._log.high_watermark
@@ -176,6 +185,39 @@ class StateMachineDriver:
         for position, header in iter_headers(data):
             await self._apply(header, data[position : position + header.size_in_bytes])
         return self.applied_offset > began_at
+
+    def _apply_at_once(self) -> bool:
+        """Apply small batches in the step that commits them.  Returns whether the application has all that is there."""
+        end_offset, began_at = self._committed_end(), self.applied_offset
+        if not self._is_prompt or end_offset is None or began_at < self._log.log_start_offset:
+            return False
+        if end_offset - began_at > PROMPT_RECORDS or (self._taker is not None and self._taker.state_changes.locked()):
+            return False
+        data = self._log.read(began_at, _PROMPT_BYTES, end_offset) if began_at < end_offset else b""
+        for position, header in iter_headers(data):
+            is_all = header.size_in_bytes == len(data)
+            if not self._give_at_once(header, data if is_all else data[position : position + header.size_in_bytes]):
+                return False
+            self._applied_up_to(header.next_offset)
+            if self._taker is not None:
+                self._taker.applied(header)
+        return self.applied_offset >= end_offset
+
+    def _give_at_once(self, header: BatchHeader, batch: bytes) -> bool:
+        if header.is_control:
+            return True
+        if header.record_count > PROMPT_RECORDS:
+            return False
+        try:
+            records = self._decoder.at_once(batch, header)
+        except ProtocolError as error:
+            raise _ApplicationStopped(_unreadable(self._log, error)) from error
+        if records:
+            try:
+                _run_to_end(self._on_commit(records))
+            except BadRecordError as error:
+                raise _ApplicationStopped(error) from error
+        return records is not None
 
     async def _apply(self, header: BatchHeader, batch: bytes) -> None:
         if self._taker is None:
@@ -265,6 +307,12 @@ class StateMachineDriver:
                         if records is None:
                             break
                         yield records
+
+
+def _run_to_end(call: Awaitable[None]) -> None:
+    """Run a call that waits for nothing."""
+    for _ in call.__await__():
+        raise AssertionError("on_commit waits, although it was given few records and is said to be prompt")
 
 
 @contextmanager

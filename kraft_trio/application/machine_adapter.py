@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from typing import Final, Generic, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Final, Generic, Self, TypeVar
 from uuid import UUID
 
 import attrs
@@ -33,14 +33,26 @@ CALL_HEADER: Final = "kraft.call"
 """The record header that tells a call of `Node.execute` without a request id from all others."""
 
 _RECORDS_A_TURN: Final = 64
-"""Records that are applied before other tasks get a turn."""
+"""Records of a batch that are applied before other tasks get a turn."""
 
 
 @attrs.define(eq=False)
 class Call(Generic[R]):
-    """Waits for the outcome of one command on this replica."""
+    """Gets, within its block, the outcome of one command on this replica."""
 
+    _tag: bytes
+    _calls: dict[bytes, list[Call[R]]]
     outcome: Outcome[R] | None = None
+
+    def __enter__(self) -> Self:
+        self._calls.setdefault(self._tag, []).append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        same = self._calls[self._tag]
+        same.remove(self)
+        if not same:
+            del self._calls[self._tag]
 
 
 class MachineAdapter(Generic[T, R]):
@@ -55,7 +67,6 @@ class MachineAdapter(Generic[T, R]):
         self._outcomes: OutcomeSerde[R] = OutcomeSerde(machine)
         self._requests = RequestTable()
         self._calls: dict[bytes, list[Call[R]]] = {}
-        self._records_in_turn = 0
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
 
@@ -64,17 +75,9 @@ class MachineAdapter(Generic[T, R]):
         """How many records this process has skipped, because the serde could not decode them."""
         return self._decoding.skipped_records
 
-    @contextmanager
-    def call(self, tag: bytes) -> Iterator[Call[R]]:
-        """In this block, the call gets the outcome of the command whose header has this value."""
-        call: Call[R] = Call()
-        self._calls.setdefault(tag, []).append(call)
-        try:
-            yield call
-        finally:
-            self._calls[tag].remove(call)
-            if not self._calls[tag]:
-                del self._calls[tag]
+    def call(self, tag: bytes) -> Call[R]:
+        """A call of the command whose header has this value."""
+        return Call(tag, self._calls)
 
     def known(self, request_id: UUID, now_ms: int) -> Outcome[R] | None:
         """The outcome of a request whose outcome is certain already.  None means that it must be appended.
@@ -85,12 +88,10 @@ class MachineAdapter(Generic[T, R]):
         return None if standing is Standing.NEW else self._outcome_of(request_id, standing)
 
     async def on_commit(self, records: Sequence[Record]) -> None:
-        """Apply the records of one batch, or of a part of it."""
-        for record in records:
+        """Apply the records of one batch, or of a part of it.  Awaits nothing if there are few."""
+        for number, record in enumerate(records, 1):
             self._take(record)
-            self._records_in_turn += 1
-            if self._records_in_turn >= _RECORDS_A_TURN:
-                self._records_in_turn = 0
+            if not number % _RECORDS_A_TURN:
                 await trio.lowlevel.checkpoint()
 
     def _take(self, record: Record) -> None:
@@ -102,7 +103,7 @@ class MachineAdapter(Generic[T, R]):
             self._apply(committed)
             return
         outcome = self._take_request(tag, committed) if is_request else self._apply(committed)
-        if outcome is not None:
+        if outcome is not None and tag in self._calls:
             self._answer(tag, outcome)
 
     def _take_request(self, tag: bytes, record: Committed[T]) -> Outcome[R] | None:

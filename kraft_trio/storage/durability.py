@@ -16,6 +16,7 @@ from kraft_trio.errors import (
     StorageFailure,
 )
 from kraft_trio.logs import get_logger
+from kraft_trio.storage.committed_news import CommittedNews
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.failures import disk_full_error, is_disk_full, storage_failure
 from kraft_trio.storage.log_watcher import LogWatcher
@@ -64,6 +65,7 @@ class Durability:
         self.is_closed = False
         self.changed = trio.lowlevel.ParkingLot()
         self.high_watermark_moved = trio.lowlevel.ParkingLot()
+        self.committed_news = CommittedNews()
 
     async def sync(self, *, may_block: bool = False) -> int:
         """See `Log.sync`."""
@@ -226,6 +228,7 @@ class Durability:
         self.wake_for_append()
         if self.high_watermark_moved:
             self.high_watermark_moved.unpark_all()
+        self.committed_news.tell()
 
     def wake_for_append(self) -> None:
         """Wake the tasks for which a new end of the log matters."""

@@ -21,6 +21,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch import BatchHeader, iter_headers
+from kraft_trio.storage.committed_news import CommittedNews
 from kraft_trio.storage.disk import Buffer, Disk
 from kraft_trio.storage.disk_reserve import DiskReserve
 from kraft_trio.storage.durability import Durability
@@ -189,6 +190,11 @@ class Log:
         Most of what waits for the log waits for this, and an append and its fsync need not wake it.
         """
         return self._durability.high_watermark_moved
+
+    @property
+    def committed_news(self) -> CommittedNews:
+        """Tells the driver of the state machine when `high_watermark_moved` wakes its waiters."""
+        return self._durability.committed_news
 
     def watch(self, watcher: LogWatcher) -> None:
         """Tell `watcher` of each change from now on.  Earlier watchers are told first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import attrs
 import pytest
@@ -19,6 +20,8 @@ from kraft_trio import (
 )
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.world import EPOCH_MS
+from kraft_trio.wire.apis.fetch import FETCH
+from kraft_trio.wire.connection import Connection
 from tests.support.on_cluster import on_cluster, run_on_cluster
 
 
@@ -197,3 +200,60 @@ async def test_what_is_no_state_machine_is_refused(cluster: Cluster, machine: ob
         open_node(cluster.nodes[1].config, state_machine=machine)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="given with on_commit or snapshots"):
         open_node(cluster.nodes[1].config, state_machine=Bank(), on_commit=Bank().apply)  # type: ignore[call-overload]
+
+
+def test_a_commit_is_applied_in_the_leaders_step() -> None:
+    """So nobody waits for a turn of the scheduler, and an append has been applied when it returns."""
+    banks = Banks()
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append([Deposit("alice", 1)])  # the first one needs a producer id
+        for amount in range(2, 5):
+            [offset] = await leader.append([Deposit("alice", amount)])
+            assert banks.of[leader.key.id][0].applied[-1].offset == offset
+
+    run_on_cluster(test, Setup(serde=SERDE, state_machine=banks))
+
+
+def test_a_follower_asks_for_more_before_it_applies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader waits for that request, which tells what is synced; nobody waits for the follower's state."""
+    begun: set[Connection] = set()
+    asking: list[bool] = []
+
+    class Watching(Bank):
+        is_of_follower = False
+
+        def apply(self, record: Committed[Deposit]) -> int:
+            if self.is_of_follower:
+                asking.append(bool(begun))
+            return super().apply(record)
+
+    begin, finish = Connection.begin, Connection.finish
+
+    async def begin_and_tell(self: Connection, api: Any, request: Any) -> None:
+        await begin(self, api, request)
+        if api is FETCH:
+            begun.add(self)
+
+    async def finish_and_tell(self: Connection, api: Any) -> Any:
+        response = await finish(self, api)
+        begun.discard(self)
+        return response
+
+    monkeypatch.setattr(Connection, "begin", begin_and_tell)
+    monkeypatch.setattr(Connection, "finish", finish_and_tell)
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append([Deposit("alice", 0)])
+        follower = next(node for node in cluster.nodes.values() if node is not leader)
+        machines[follower.key.id].is_of_follower = True
+        for amount in range(1, 5):
+            [offset] = await leader.append([Deposit("alice", amount)])
+            await follower.wait_until_applied(offset)
+
+    machines = {node_id: Watching() for node_id in (1, 2)}
+    run_on_cluster(test, Setup(serde=SERDE, state_machine=machines.__getitem__, voters=2))
+    assert len(asking) >= 4
+    assert all(asking)
