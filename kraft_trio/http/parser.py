@@ -11,6 +11,8 @@ import httptools
 END: Final = b""
 """The event after the last part of a body."""
 _FRAMING: Final = (b"content-length", b"transfer-encoding")
+_UNLIKE: Final = (b"transfer-encoding", b"upgrade", b"expect")
+"""Headers of requests that are always parsed."""
 
 
 class BadRequest(Exception):
@@ -61,6 +63,8 @@ class RequestParser:
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._newest = Head("", "", {})
+        self._newest_bytes = b""
+        """The bytes of a head whose requests may be told by their length; empty if the newest head is none."""
         self._is_resuming = False
         self.is_between_requests = True
         """Whether nothing of the next request has come."""
@@ -86,8 +90,9 @@ class RequestParser:
 
     def feed(self, data: bytes) -> None:
         """Take over what was received.  `next_event` tells what is in it."""
-        if self.error is not None:
+        if self.error is not None or self._is_like_the_newest(data):
             return
+        began_between_requests = self.is_between_requests
         known = len(self._events)
         try:
             self._feed(data)
@@ -97,10 +102,32 @@ class RequestParser:
             return
         if len(self._events) > known:
             self._idle_bytes = 0
+            self._newest_bytes = self._bytes_of_newest(data) if began_between_requests else b""
         else:
             self._idle_bytes += len(data)
             if self._idle_bytes > self._max_head_bytes:
                 self.error = BadRequest(431, f"more than {self._max_head_bytes} bytes of headers")
+
+    def _is_like_the_newest(self, data: bytes) -> bool:
+        """Take over one whole request with the same head as the one before, which most are."""
+        head = self._newest_bytes
+        if not head or not self.is_between_requests or not data.startswith(head):
+            return False
+        if len(data) != len(head) + self._newest.content_length:
+            return False
+        self._events.append(self._newest)
+        if len(data) > len(head):
+            self._events.append(data[len(head) :])
+        self._events.append(END)
+        return True
+
+    def _bytes_of_newest(self, data: bytes) -> bytes:
+        """The newest head in `data`, if that is one whole request whose end any parser finds by its length."""
+        newest = self._newest
+        size = len(data) - newest.content_length
+        is_whole = self.is_between_requests and data.find(b"\r\n\r\n") + 4 == size
+        is_plain = newest.keep_alive and newest.headers.keys().isdisjoint(_UNLIKE)
+        return data[:size] if is_whole and is_plain else b""
 
     def _feed(self, data: bytes) -> None:
         while True:
