@@ -102,19 +102,18 @@ def _structure(cls: type[M], value: object) -> M:
     return cls(**found)
 
 
-def render(message: object) -> dict[str, Any]:
-    """A message as an object that `json.dumps` takes."""
-    rendered = {}
-    for name, json_name, default, write in _writers(type(message)):
-        value = getattr(message, name)
-        if value != default:
-            rendered[json_name] = write(value)
-    return rendered
-
-
 def dumps(message: object) -> bytes:
     """A message as JSON."""
-    return to_json(render(message))
+    return _text(message).encode()
+
+
+def _text(message: object) -> str:
+    parts = []
+    for name, start, default, write in _writers(type(message)):
+        value = getattr(message, name)
+        if value != default:
+            parts.append(start + write(value))
+    return "{" + ",".join(parts) + "}"
 
 
 def to_json(value: object) -> bytes:
@@ -133,13 +132,14 @@ def _readers(cls: Any) -> dict[str, tuple[Field, Callable[[Any], Any]]]:
 
 
 @cached_by_class
-def _writers(cls: Any) -> tuple[tuple[str, str, Any, Callable[[Any], Any]], ...]:
+def _writers(cls: Any) -> tuple[tuple[str, str, Any, Callable[[Any], str]], ...]:
+    """For each field its name, what begins it in JSON, its default, and what writes a value."""
     writers = []
     for field in fields_of(cls):
         write = _WRITE[field.kind]
         if field.is_repeated:
             write = functools.partial(_write_repeated, write)
-        writers.append((field.name, field.json_name, field.default, write))
+        writers.append((field.name, _encode(field.json_name) + ":", field.default, write))
     return tuple(writers)
 
 
@@ -227,28 +227,28 @@ _READ: Final[dict[Kind, Callable[[Field, Any], Any]]] = {
 }
 
 
-def _write_repeated(write: Callable[[Any], Any], values: tuple[Any, ...]) -> list[Any]:
-    return [write(value) for value in values]
+def _write_repeated(write: Callable[[Any], str], values: tuple[Any, ...]) -> str:
+    return "[" + ",".join(map(write, values)) + "]"
+
+
+def _write_number(value: int) -> str:
+    return f'"{value:d}"'
 
 
 def _write_bytes(value: bytes) -> str:
-    return binascii.b2a_base64(value, newline=False).decode("ascii")
-
-
-def _write_same(value: Any) -> Any:
-    return value
+    return '"' + binascii.b2a_base64(value, newline=False).decode("ascii") + '"'
 
 
 def _write_name(value: IntEnum) -> str:
-    return value.name
+    return _encode(value.name)
 
 
-_WRITE: Final[dict[Kind, Callable[[Any], Any]]] = {
-    Kind.INTEGER: str,
-    Kind.UNSIGNED: str,
+_WRITE: Final[dict[Kind, Callable[[Any], str]]] = {
+    Kind.INTEGER: _write_number,
+    Kind.UNSIGNED: _write_number,
     Kind.BYTES: _write_bytes,
-    Kind.TRUTH: _write_same,
-    Kind.TEXT: _write_same,
+    Kind.TRUTH: _encode,
+    Kind.TEXT: _encode,
     Kind.ENUM: _write_name,
-    Kind.MESSAGE: render,
+    Kind.MESSAGE: _text,
 }

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
 from kraft_trio.kv.gateway.http_errors import error_body, stream_error
-from kraft_trio.kv.proto_json import WHITESPACE, ObjectEnds, bad_json, parse_first, render, to_json
+from kraft_trio.kv.proto_json import WHITESPACE, ObjectEnds, bad_json, dumps, parse_first
 
 M = TypeVar("M")
 
@@ -65,7 +65,7 @@ class ResponseStream(Generic[M]):
         self._exchange = exchange
 
     async def send(self, message: M) -> None:
-        await self._exchange.stream(to_json({"result": render(message)}) + b"\n")
+        await self._exchange.stream(b'{"result":%b}\n' % dumps(message))
 
     async def fail(self, error: KvError) -> None:
         """End the response with an error: as the response if it has not begun."""
