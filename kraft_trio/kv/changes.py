@@ -26,10 +26,12 @@ class Changes:
 
     def put(self, request: PutRequest) -> PutResponse:
         """Execute a request that was checked."""
-        previous = self.store.get(request.key)
-        value = previous.value if previous is not None and request.ignore_value else request.value
-        lease = previous.lease if previous is not None and request.ignore_lease else request.lease
-        self.store.put(request.key, value, lease)
+        value, lease = request.value, request.lease
+        if request.ignore_value or request.ignore_lease:
+            present = self.store.get(request.key)
+            value = present.value if present is not None and request.ignore_value else value
+            lease = present.lease if present is not None and request.ignore_lease else lease
+        previous = self.store.put(request.key, value, lease)
         if previous is not None and previous.lease != lease:
             self._detach(previous)
         if lease:

@@ -62,9 +62,10 @@ class KvMachine:
 
     def _put(self, request: requests.PutRequest) -> Result:
         check_put(request)
-        self._changes.check_put(request)
+        changes = self._changes
+        changes.check_put(request)
         self.store.begin()
-        return self._changes.put(request)
+        return changes.put(request)
 
     def _delete_range(self, request: requests.DeleteRangeRequest) -> Result:
         check_delete_range(request)

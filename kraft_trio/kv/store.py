@@ -64,7 +64,11 @@ class Store:
     def _add(self, kv: KeyValue) -> None:
         self.revision = kv.mod_revision
         self._changes.append(kv)
-        self._histories.setdefault(kv.key, []).append(kv)
+        history = self._histories.get(kv.key)
+        if history is None:
+            self._histories[kv.key] = [kv]
+        else:
+            history.append(kv)
         self.value_bytes += len(kv.key) + len(kv.value)
 
     def present(self, interval: Interval) -> Iterator[KeyValue]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
-import attrs
 from crc32c import crc32c
 
 from kraft_trio.errors import ProtocolError
@@ -55,8 +55,7 @@ class Compression(enum.IntEnum):
 _COMPRESSIONS = tuple(Compression)
 
 
-@attrs.frozen
-class BatchHeader:
+class BatchHeader(NamedTuple):
     """The header of one batch.  Offsets are inclusive except `next_offset`."""
 
     base_offset: int

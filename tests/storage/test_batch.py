@@ -185,10 +185,7 @@ def test_old_magic_is_named_even_where_a_header_is_too_short() -> None:
 
 def test_a_codec_that_does_not_exist_is_refused() -> None:
     header = peek_header(batch(b"a"))
-    wrong = BatchHeader(
-        **{name: getattr(header, name) for name in header.__slots__ if name not in ("attributes", "__weakref__")},
-        attributes=5,
-    )
+    wrong = header._replace(attributes=5)
     with pytest.raises(ProtocolError, match="compression 5 is not one of 0 to 4"):
         wrong.compression  # noqa: B018
 
