@@ -247,7 +247,10 @@ class LeaderReplication:
                     message.reply.answer(ProducePartitionResponse.failed(ErrorCode[name.lower()], reason))
                     return
                 case Duplicate(base_offset=base_offset, last_offset=last_offset):
-                    self._appends.await_commit(message, base_offset, last_offset + 1, trio.current_time())
+                    appended_at_ms = self._log.producers.timestamp_ms(header.producer_id)
+                    self._appends.await_commit(
+                        message, base_offset, last_offset + 1, trio.current_time(), appended_at_ms
+                    )
                     return
                 case Accept():
                     pass

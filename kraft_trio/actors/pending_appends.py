@@ -27,6 +27,7 @@ class _PendingAppend:
     reply: Reply[ProducePartitionResponse]
     may_be_sent_again: bool
     """Whether the batch has a producer id, by which every leader recognizes it."""
+    appended_before_ms: int
 
 
 class PendingAppends:
@@ -45,9 +46,21 @@ class PendingAppends:
     def __len__(self) -> int:
         return len(self._by_end)
 
-    def await_commit(self, message: ProduceReceived, base_offset: int, next_offset: int, now_s: float) -> None:
-        """Answer the request when everything below `next_offset` is committed."""
-        pending = _PendingAppend(base_offset, next_offset, message.reply, message.header.producer_id >= 0)
+    def await_commit(
+        self,
+        message: ProduceReceived,
+        base_offset: int,
+        next_offset: int,
+        now_s: float,
+        appended_before_ms: int = -1,
+    ) -> None:
+        """Answer the request when everything below `next_offset` is committed.
+
+        If the batch was in the log before, `appended_before_ms` tells since when.  The answer repeats that, so that the
+        client can tell it from a batch that was appended now.
+        """
+        may_be_sent_again = message.header.producer_id >= 0
+        pending = _PendingAppend(base_offset, next_offset, message.reply, may_be_sent_again, appended_before_ms)
         if self._is_committed(next_offset):
             self._acknowledge(pending, self._log.log_start_offset)
             return
@@ -117,6 +130,9 @@ class PendingAppends:
     def _acknowledge(pending: _PendingAppend, log_start_offset: int) -> None:
         pending.reply.answer(
             ProducePartitionResponse(
-                error=ErrorCode.none, base_offset=pending.base_offset, log_start_offset=log_start_offset
+                error=ErrorCode.none,
+                base_offset=pending.base_offset,
+                log_append_time_ms=pending.appended_before_ms,
+                log_start_offset=log_start_offset,
             )
         )

@@ -32,7 +32,7 @@ class Accept:
 
 @attrs.frozen
 class Duplicate:
-    """The batch is already in the log, at these offsets (both inclusive)."""
+    """The batch is already in the log, at these offsets (both inclusive).  `ProducerStates.timestamp_ms` tells when."""
 
     base_offset: int
     last_offset: int
@@ -116,6 +116,15 @@ class ProducerStates:
         for producer_id, (epoch, batches, timestamp_ms, _) in self._producers.items():
             _, last_sequence, base_offset, last_offset = batches[-1]
             yield producer_id, epoch, last_sequence, base_offset, last_offset, timestamp_ms
+
+    def timestamp_ms(self, producer_id: int) -> int:
+        """Time of a known producer's newest batch in milliseconds since 1970; -1 if unknown."""
+        return self._producers[producer_id][2]
+
+    def newest_batch(self, producer_id: int) -> tuple[int, int] | None:
+        """Epoch and last sequence (inclusive) of a producer's newest batch; None for an unknown producer."""
+        producer = self._producers.get(producer_id)
+        return None if producer is None else (producer[0], producer[1][-1][1])
 
     def check(self, producer_id: int, producer_epoch: int, base_sequence: int, record_count: int) -> SequenceCheck:
         """Decide what the leader does with a batch of `record_count` records.  Changes nothing."""

@@ -31,6 +31,19 @@ async def test_the_same_sequence_again_gets_the_same_offset(cluster: Cluster) ->
 
 
 @on_cluster()
+async def test_only_a_repeated_batch_is_answered_with_a_time(cluster: Cluster) -> None:
+    """As by Kafka's leaders: so clients can tell a batch that was there before from one that is new."""
+    leader = await cluster.wait_for_leader()
+    batches = [
+        batch_of(value, producer_id=7, base_sequence=at, timestamp_ms=5000) for at, value in enumerate([b"a", b"b"])
+    ]
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        new = [(await client.produce(batch)).log_append_time_ms for batch in batches]
+        repeated = [(await client.produce(batch)).log_append_time_ms for batch in batches]
+    assert (new, repeated) == ([-1, -1], [5000, 5000])
+
+
+@on_cluster()
 async def test_a_duplicate_is_acknowledged_when_the_original_commits(cluster: Cluster) -> None:
     """Not before: the original is in the log of the leader alone."""
     leader = await cluster.wait_for_leader()

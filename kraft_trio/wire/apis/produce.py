@@ -52,6 +52,7 @@ class ProducePartitionResponse:
     base_offset: int = -1
     """The offset of the first record.  Within a node, an error has it too if the batch is in the leader's log."""
     log_append_time_ms: int = -1
+    """For a batch that the log had before: the time of its producer's newest batch.  As in Kafka, otherwise -1."""
     log_start_offset: int = -1
     error_message: str | None = None
     leader_id: int = -1

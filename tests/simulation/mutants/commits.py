@@ -314,7 +314,7 @@ def repeated_batches_are_appended_again() -> Iterable[Change]:
 def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
     real = PendingAppends.await_commit
 
-    def wait(self: Any, message: Any, base_offset: int, next_offset: int, now_s: float) -> None:
+    def wait(self: Any, message: Any, base_offset: int, next_offset: int, now_s: float, *repeated: int) -> None:
         appended = vars(self).setdefault("appended", set())
         if base_offset in appended:
             message.reply.answer(
@@ -322,7 +322,7 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
             )
         else:
             appended.add(base_offset)
-            real(self, message, base_offset, next_offset, now_s)
+            real(self, message, base_offset, next_offset, now_s, *repeated)
 
     return [(PendingAppends, "await_commit", wait)]
 
