@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.voter_history import VoterHistory
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
+from kraft_trio.wire.apis.describe_quorum import (
+    MAX_PRODUCERS,
+    DescribedProducer,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumReplica,
+)
 
 
 def describe_quorum(
@@ -35,7 +44,14 @@ def describe_quorum(
         described,
         committed_voters=_committed_voters(described, history, high_watermark),
         reassignment_status=reassignment_status if described.target_voters else None,
+        producers=_producers(request.producer_ids, context.log.producers) if request.producer_ids else (),
     )
+
+
+def _producers(wanted: Sequence[int], known: ProducerStates) -> tuple[DescribedProducer, ...]:
+    """Those of the first MAX_PRODUCERS that the log remembers."""
+    found = ((producer_id, known.newest_batch(producer_id)) for producer_id in wanted[:MAX_PRODUCERS])
+    return tuple(DescribedProducer(producer_id, *newest) for producer_id, newest in found if newest is not None)
 
 
 def _committed_voters(

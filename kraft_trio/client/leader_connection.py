@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -10,7 +11,8 @@ import attrs
 from kraft_trio.client.connecting import ask, drop
 from kraft_trio.errors import NetworkError, RefusedError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import FETCH, INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.apis.describe_quorum import DescribedProducer, DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
@@ -59,6 +61,14 @@ class LeaderConnection:
         if len(response.partitions) != 1:
             raise NetworkError(f"Produce: answered for {len(response.partitions)} partitions, 1 was asked for")
         return response.partitions[0]
+
+    async def describe_producers(self, producer_ids: Sequence[int]) -> dict[int, DescribedProducer]:
+        """Those of these idempotent producers that the leader's log remembers; at most MAX_PRODUCERS are asked for."""
+        request = DescribeQuorumRequest(self.topic_name, producer_ids=tuple(producer_ids))
+        response = await ask(self.connection, DESCRIBE_QUORUM, request, self.request_timeout_ms)
+        check_answer("DescribeQuorum", response.error)
+        check_answer("DescribeQuorum", response.partition_error)
+        return {producer.producer_id: producer for producer in response.producers}
 
     async def fetch(
         self, offset: int, *, max_bytes: int, max_wait_ms: int = 0, last_fetched_epoch: int = -1

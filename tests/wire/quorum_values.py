@@ -17,6 +17,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import (
+    DescribedProducer,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumNode,
@@ -247,7 +248,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         unaligned_records=records,
         leader_endpoint=endpoint,
     ),
-    ("DescribeQuorum", "request"): st.builds(DescribeQuorumRequest, topic=texts, partition=int32),
+    ("DescribeQuorum", "request"): st.builds(DescribeQuorumRequest, texts, int32, tuples(int64)),
     ("DescribeQuorum", "response"): topic_response(
         DescribeQuorumResponse,
         error_message=st.none() | texts,
@@ -260,6 +261,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         nodes=tuples(st.builds(QuorumNode, int32, listeners)),
         committed_voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
         target_voters=tuples(st.builds(QuorumReplica, keys, int64, int64, int64)),
+        producers=tuples(st.builds(DescribedProducer, int64, int16, int32)),
         reassignment_status=st.none() | texts,
     ),
     ("AlterPartitionReassignments", "request"): st.builds(
@@ -388,7 +390,9 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "committed_voters": (2, FOREVER, ()),
         "target_voters": (2, FOREVER, ()),
         "reassignment_status": (2, FOREVER, None),
+        "producers": (2, FOREVER, ()),
     },
+    ("DescribeQuorum", DescribeQuorumRequest): {"producer_ids": (2, FOREVER, ())},
     ("AlterPartitionReassignments", AlterPartitionReassignmentsRequest): {
         "allow_replication_factor_change": (1, FOREVER, True),
     },

@@ -2,7 +2,8 @@
 
 According to KIP-853, the status shows the committed voters if they differ from the current ones.  Kafka's response has
 no field for them.  Ours has a tagged field, which is sent only then; a reader that does not know it skips it.  Two
-more tell the target voters of a reassignment, and what it is doing (KIP-642).
+more tell the target voters of a reassignment, and what it is doing (KIP-642).  A tagged field of the request asks for
+idempotent producers by their ids, as DescribeProducers (KIP-664) tells them all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import Fields
 
+MAX_PRODUCERS: Final = 8192
+"""How many producers one answer describes."""
 CLUSTER_METADATA: Final = "__cluster_metadata"
 """The topic of Kafka's own quorum, and so the only one that Kafka's tools ask about."""
 
@@ -35,6 +38,8 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 class DescribeQuorumRequest:
     topic: str
     partition: int = 0
+    producer_ids: tuple[int, ...] = ()
+    """Producers to be described, at most MAX_PRODUCERS of them."""
 
 
 @attrs.frozen
@@ -53,6 +58,16 @@ class QuorumNode:
 
     id: int
     endpoints: Endpoints
+
+
+@attrs.frozen
+class DescribedProducer:
+    """An idempotent producer that the log remembers, as of its newest batch."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    """Inclusive."""
 
 
 @attrs.frozen
@@ -78,6 +93,8 @@ class DescribeQuorumResponse:
     """The voters that a reassignment leads to; without a reassignment, and below version 2, empty."""
     reassignment_status: str | None = None
     """What the reassignment is doing or waiting for."""
+    producers: tuple[DescribedProducer, ...] = ()
+    """Those that were asked for and that the leader's log remembers, committed or not."""
 
     @classmethod
     def described(
@@ -129,12 +146,16 @@ class DescribeQuorumResponse:
 
 
 def _fields_of_request(request: DescribeQuorumRequest, version: int) -> Fields:
-    return {"topics": fields_of_topic(request.topic, {"partition_index": request.partition})}
+    return {
+        "topics": fields_of_topic(request.topic, {"partition_index": request.partition}),
+        "producer_ids": request.producer_ids,
+    }
 
 
 def _request_of_fields(fields: Fields, version: int) -> DescribeQuorumRequest:
     topic, partition = topic_of_request(fields)
-    return DescribeQuorumRequest(topic, NO_PARTITION if partition is None else partition["partition_index"])
+    index = NO_PARTITION if partition is None else partition["partition_index"]
+    return DescribeQuorumRequest(topic, index, tuple(fields.get("producer_ids", ())))
 
 
 def _fields_of_replica(replica: QuorumReplica) -> Fields:
@@ -175,6 +196,7 @@ def _fields_of_response(response: DescribeQuorumResponse, version: int) -> Field
         "committed_voters": [_fields_of_replica(replica) for replica in response.committed_voters],
         "target_voters": [_fields_of_replica(replica) for replica in response.target_voters],
         "reassignment_status": response.reassignment_status,
+        "producers": [attrs.asdict(producer) for producer in response.producers],
     }
 
 
@@ -199,6 +221,7 @@ def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
         committed_voters=tuple(_replica_of_fields(replica) for replica in fields.get("committed_voters", ())),
         target_voters=tuple(_replica_of_fields(replica) for replica in fields.get("target_voters", ())),
         reassignment_status=fields.get("reassignment_status"),
+        producers=tuple(DescribedProducer(**producer) for producer in fields.get("producers", ())),
     )
 
 
@@ -208,6 +231,7 @@ request
         topic_name: string
         partitions: [PartitionData]
             partition_index: int32
+    producer_ids: [int64] 2+ tag 10000
 response
     error_code: error_code
     error_message: string? 2+
@@ -251,6 +275,10 @@ response
         last_fetch_timestamp: int64 1+
         last_caught_up_timestamp: int64 1+
     reassignment_status: string? 2+ tag 10002 = null
+    producers: [Producer] 2+ tag 10003
+        producer_id: int64
+        producer_epoch: int16
+        last_sequence: int32
 """
 
 DESCRIBE_QUORUM: Final = Api(
