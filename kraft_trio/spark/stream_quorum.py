@@ -7,7 +7,7 @@ new replica.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, NoReturn, TypeVar
 
@@ -19,6 +19,7 @@ from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.errors import KraftError, NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
+from kraft_trio.wire.apis.describe_quorum import DescribedProducer
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
@@ -110,6 +111,10 @@ class QuorumLeader:
     async def epoch_before(self, offset: int) -> int | None:
         """The epoch of the record before `offset`, which must be above 0; None if the log does not have it."""
         return (await self.fetch(offset - 1, max_bytes=1)).first_epoch
+
+    async def producers(self, producer_ids: Sequence[int]) -> dict[int, DescribedProducer]:
+        """Those of these idempotent producers that the log remembers."""
+        return await self._leader.describe_producers(producer_ids)
 
     async def log_start_offset(self) -> int:
         return (await self.fetch(0, max_bytes=1)).log_start_offset

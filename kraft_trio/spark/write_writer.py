@@ -1,18 +1,17 @@
 """`write.format("kraft")` and `writeStream.format("kraft")`: append rows to a quorum's log with Produce.
 
-Delivery is at least once.  Within one attempt of a task the producer is idempotent, so a repeated batch occurs once. A
-failed attempt leaves its committed rows in the log, and the next attempt starts over.  So does a micro-batch that a
-streaming query repeats after a restart.
+All attempts at a partition of a write have one identity, by which the log recognizes what another attempt has appended
+(`write_identity.py`).  So each row is in the log once, whatever is killed and repeated meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-import attrs
 import pyarrow as pa
 import trio
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -22,44 +21,38 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kraft_trio.client.log_client import LogClient, split_into_batches
-from kraft_trio.errors import ConfigError, RecordTooLargeError
+from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
-from kraft_trio.spark.write_options import WriteOptions, read_write_options
+from kraft_trio.spark.write_appending import PartitionAppender
+from kraft_trio.spark.write_batches import batches_of, in_one_order
+from kraft_trio.spark.write_completeness import check_is_complete
+from kraft_trio.spark.write_identity import PartitionWrite, Write
+from kraft_trio.spark.write_offsets import Appended, write_offsets
+from kraft_trio.spark.write_options import WriteOptions, read_stream_write_options, read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
+from kraft_trio.storage.batch import NewRecord
 
 log = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class Appended(WriterCommitMessage):
-    """The rows that one task has appended; inclusive offsets, None without rows."""
-
-    records: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-
-    def and_then(self, offsets: tuple[int, ...]) -> Appended:
-        first = offsets[0] if self.first_offset is None else self.first_offset
-        return Appended(self.records + len(offsets), first, offsets[-1])
-
-
 def make_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
     """Raises ConfigError for unusable options, columns and save modes."""
-    return KraftWriter(*_checked(options, schema, overwrite))
+    _check_appends(overwrite)
+    read = read_write_options(options)
+    return KraftWriter(read, RecordMaker.of(schema, is_msgpack=read.is_msgpack))
 
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
     """Raises ConfigError for unusable options, columns and output modes."""
-    return KraftStreamWriter(*_checked(options, schema, overwrite))
+    _check_appends(overwrite)
+    read = read_stream_write_options(options)
+    return KraftStreamWriter(read, RecordMaker.of(schema, is_msgpack=read.is_msgpack))
 
 
-def _checked(options: Mapping[str, str], schema: StructType, overwrite: bool) -> tuple[WriteOptions, RecordMaker]:
+def _check_appends(overwrite: bool) -> None:
     if overwrite:
         raise ConfigError("mode: overwrite or complete, expected append: nothing in a log can be replaced")
-    read = read_write_options(options)
-    return read, RecordMaker.of(schema, is_msgpack=read.is_msgpack)
 
 
 class KraftWriter(DataSourceArrowWriter):
@@ -68,15 +61,19 @@ class KraftWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, maker: RecordMaker) -> None:
         self._options = options
         self._maker = maker
+        self._write = options.named_write or Write.nameless()
+        """Made in the driver: all attempts at all tasks of this write have it."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return trio.run(append_all, self._options, self._maker, iterator)
+        write = self._write if self._options.is_exactly_once else Write.nameless()
+        of = PartitionWrite(write, _context().partitionId())
+        return trio.run(append_all, self._options, self._maker, of, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell("appended", messages)
+        _tell(f"{self._write}: appended", self._options, messages, is_done=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell("given up; appended before", messages)
+        _tell(f"{self._write}: given up; appended before", self._options, messages)
 
 
 class KraftStreamWriter(DataSourceStreamArrowWriter):
@@ -87,53 +84,58 @@ class KraftStreamWriter(DataSourceStreamArrowWriter):
         self._maker = maker
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return trio.run(append_all, self._options, self._maker, iterator)
+        context = _context()
+        is_exactly_once = self._options.is_exactly_once
+        write = Write.of_micro_batch(context.getLocalProperty) if is_exactly_once else Write.nameless()
+        return trio.run(append_all, self._options, self._maker, PartitionWrite(write, context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _tell(f"micro-batch {batchId}: appended", messages)
+        _tell(f"micro-batch {batchId}: appended", self._options, messages, is_done=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _tell(f"micro-batch {batchId}: given up; appended before", messages)
+        _tell(f"micro-batch {batchId}: given up; appended before", self._options, messages)
 
 
-async def append_all(options: WriteOptions, maker: RecordMaker, batches: Iterator[pa.RecordBatch]) -> Appended:
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a writer's `write` runs in a task of Spark"
+    return context
+
+
+async def append_all(
+    options: WriteOptions, maker: RecordMaker, of: PartitionWrite, batches: Iterable[pa.RecordBatch]
+) -> Appended:
     """Append the rows of one task in order, and wait until they are committed.
 
     Nothing else runs in the event loop, so it may stand still while Spark produces rows.  Raises like
-    `LogClient.produce`, with `timeout_ms` for each batch; batches before a failing one are in the log.
+    `PartitionAppender.append`; batches before a failing one are in the log.
     """
-    appended = Appended()
-    rows = next(batches, None)
-    if rows is None:
+    appended = Appended(of)
+    rows: Iterator[list[NewRecord]] = map(maker.records_of, batches)
+    divided = batches_of(in_one_order(rows) if options.sorts_rows else rows, options.max_batch_bytes)
+    batch = next(divided, None)
+    if batch is None:
         return appended
 
     async def where(leader: QuorumLeader) -> tuple[str, tuple[Endpoint, ...]]:
         return leader.topic_name, leader.nodes
 
-    address = options.address
-    topic_name, nodes = await ask_leader(address, where)
-    async with LogClient(
-        address.known_also_at(nodes).bootstrap,
-        topic_name=topic_name,
-        client_id="kraft-spark",
-        request_timeout_ms=address.request_timeout_ms,
-        max_batch_bytes=options.max_batch_bytes,
-    ) as client:
-        while rows is not None:
-            records = maker.records_of(rows)
-            try:
-                for batch in split_into_batches(records, options.max_batch_bytes):
-                    # One at a time, because each has the whole time limit to commit.
-                    appended = appended.and_then(await client.produce(batch, address.timeout_ms))
-            except RecordTooLargeError as error:
-                raise RecordTooLargeError(
-                    f"of the rows of this task from row {appended.records} on: {error} (maxBatchBytes, and the "
-                    "quorum's message.max.bytes)"
-                ) from error
-            rows = next(batches, None)
+    topic_name, nodes = await ask_leader(options.address, where)
+    async with PartitionAppender(options.address.known_also_at(nodes), topic_name, of) as appender:
+        while batch is not None:
+            placed = await appender.append(batch)
+            appended = appended.and_then(len(batch.records), placed.base_offset, is_repeated=placed.is_repeated)
+            batch = next(divided, None)
     return appended
 
 
-def _tell(what: str, messages: list[WriterCommitMessage | None]) -> None:
+def _tell(
+    what: str, options: WriteOptions, messages: list[WriterCommitMessage | None], *, is_done: bool = False
+) -> None:
     tasks = [message for message in messages if isinstance(message, Appended)]
-    log.info("%s %d records in %d tasks", what, sum(task.records for task in tasks), len(tasks))
+    records, repeated = sum(task.records for task in tasks), sum(task.repeated for task in tasks)
+    log.info("%s %d records in %d tasks, %d of them by earlier attempts", what, records, len(tasks), repeated)
+    if is_done and options.is_exactly_once and records:
+        trio.run(check_is_complete, options.address, tasks)
+    if is_done and options.offsets_path:
+        write_offsets(options.offsets_path, tasks)

@@ -12,21 +12,24 @@ from pyspark.sql.types import StringType, StructField, StructType
 from trio.testing import MockClock
 
 from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.spark.write_identity import PartitionWrite, Write
+from kraft_trio.spark.write_offsets import Appended
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import Appended, append_all
+from kraft_trio.spark.write_writer import append_all
 from kraft_trio.storage.batch import decode_records, peek_header
 from tests.client.scripted_quorum import ScriptedQuorum, hang
 
 VALUES = StructType([StructField("value", StringType())])
 SMALLEST_BATCH_BYTES = 1024
+OF = PartitionWrite(Write("a write", 0), 0)
 
 
 @asynccontextmanager
 async def running(quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The quorum is what there is on the network."""
     async with quorum.running() as network:
-        for module in ("kraft_trio.spark.stream_quorum", "kraft_trio.client.log_client"):
+        for module in ("kraft_trio.spark.stream_quorum", "kraft_trio.spark.write_appending"):
             monkeypatch.setattr(f"{module}.TcpNetwork", lambda: network)
         yield
 
@@ -35,7 +38,7 @@ async def append(quorum: ScriptedQuorum, texts: list[str], timeout_ms: int) -> A
     nodes = ",".join(f"{node.host}:{node.port}" for node in quorum.bootstrap)
     options = {"bootstrapControllers": nodes, "timeoutMs": str(timeout_ms), "maxBatchBytes": str(SMALLEST_BATCH_BYTES)}
     rows = iter([pa.record_batch({"value": pa.array(texts)})])
-    return await append_all(read_write_options(options), RecordMaker.of(VALUES, is_msgpack=False), rows)
+    return await append_all(read_write_options(options), RecordMaker.of(VALUES, is_msgpack=False), OF, rows)
 
 
 def texts_in(quorum: ScriptedQuorum) -> list[str]:
@@ -57,7 +60,7 @@ async def test_each_batch_has_the_whole_time_to_commit(
     quorum = ScriptedQuorum()
     quorum.late_faults.extend([commit_slowly] * len(TEXTS))
     async with running(quorum, monkeypatch):
-        assert await append(quorum, TEXTS, timeout_ms=1000) == Appended(5, 0, 4)
+        assert await append(quorum, TEXTS, timeout_ms=1000) == Appended(OF, 5, 0, 0, 4)
     assert texts_in(quorum) == TEXTS
     assert len(quorum.batches) == len(TEXTS)
 

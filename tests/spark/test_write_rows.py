@@ -26,9 +26,11 @@ from pyspark.sql.types import (
 )
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.write_batches import in_one_order
+from kraft_trio.spark.write_identity import Write
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import make_writer
+from kraft_trio.spark.write_writer import make_stream_writer, make_writer
 from kraft_trio.storage.batch import NewRecord
 
 QUORUM = {"bootstrapControllers": "one:9093"}
@@ -149,3 +151,47 @@ def test_options_that_a_writer_does_not_take(option: str, text: str, named: str)
 
 def test_what_spark_adds_to_the_options_is_passed_over() -> None:
     assert read_write_options({**QUORUM, "checkpointLocation": "/x", "PATH": "/y"}) == read_write_options(QUORUM)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"txnAppId": "a"}, "option txnAppId=a alone, expected txnAppId and txnVersion, or neither"),
+        ({"txnVersion": "3"}, "option txnVersion=3 alone, expected txnAppId and txnVersion, or neither"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, "option txnVersion=-1, expected a whole number"),
+        (
+            {"txnAppId": "a", "txnVersion": "1", "exactlyOnce": "false"},
+            "option txnAppId=a, expected none with exactlyOnce=false",
+        ),
+    ],
+)
+def test_names_of_a_write_that_are_not_taken(options: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_write_options({**QUORUM, **options})
+    assert named in str(refused.value)
+
+
+def test_a_stream_has_its_own_name() -> None:
+    with pytest.raises(ConfigError, match="option txnAppId=a, expected none for a stream"):
+        make_stream_writer({**QUORUM, "txnAppId": "a", "txnVersion": "1"}, columns(("value", TEXT)), overwrite=False)
+
+
+def test_a_task_whose_micro_batch_is_not_known() -> None:
+    with pytest.raises(ConfigError, match=r"the task's sql\.streaming\.queryId is None.*with exactlyOnce=false"):
+        Write.of_micro_batch({"streaming.sql.batchId": "3"}.get)
+    found = Write.of_micro_batch({"streaming.sql.batchId": "3", "sql.streaming.queryId": "q"}.get)
+    assert found == Write("q", 3, is_micro_batch=True)
+
+
+def test_sorted_rows_have_one_order() -> None:
+    records = [
+        NewRecord(b"b"),
+        NewRecord(None),
+        NewRecord(b"a", b"k"),
+        NewRecord(b"a"),
+        NewRecord(b"a", None, (("h", None),)),
+        NewRecord(b"a", None, (("h", b""),)),
+    ]
+    [ordered] = in_one_order([records[:2], records[2:]])
+    assert sorted(map(repr, ordered)) == sorted(map(repr, records))
+    assert list(in_one_order([records[::-1]])) == [ordered]

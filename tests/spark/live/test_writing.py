@@ -1,9 +1,11 @@
-"""Rows written to real quorums and read back: each is there once, but where a task fails after a part of it."""
+"""Rows written to real quorums and read back: each is there once."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pyarrow as pa
@@ -13,10 +15,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from harness.quorum import Quorum
+from harness.waiting import wait_until
 from kraft_trio.errors import NetworkError, RecordTooLargeError
+from kraft_trio.spark.write_identity import PartitionWrite, Write
+from kraft_trio.spark.write_offsets import Appended
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import Appended, append_all
+from kraft_trio.spark.write_writer import append_all
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import committed_rows
 from tests.spark.live.to_parquet import SECONDS
@@ -24,11 +29,16 @@ from tests.spark.live.to_parquet import SECONDS
 VALUES = StructType([StructField("value", StringType())])
 
 
-def append(quorum: Quorum, values: Iterable[list[str]], **options: str) -> Appended:
+ONE, TWO = "1" * 700, "2" * 700
+"""Each fills a batch of 1,024 bytes."""
+OF = PartitionWrite(Write("a write", 0), 0)
+
+
+def append(quorum: Quorum, values: Iterable[list[str]], of: PartitionWrite = OF, **options: str) -> Appended:
     """A task's work, without Spark; each list is one Arrow batch."""
     read = read_write_options({"bootstrapControllers": quorum.bootstrap_servers, "timeoutMs": "20000", **options})
     batches = (pa.record_batch({"value": pa.array(texts)}) for texts in values)
-    return trio.run(append_all, read, RecordMaker.of(VALUES, is_msgpack=False), batches)
+    return trio.run(append_all, read, RecordMaker.of(VALUES, is_msgpack=False), of, batches)
 
 
 def written(quorum: Quorum) -> list[str]:
@@ -47,7 +57,7 @@ def test_batches_of_one_task_follow_one_another(make_quorum: MakeQuorum) -> None
 
 
 def test_a_task_without_rows_asks_nobody(make_quorum: MakeQuorum) -> None:
-    assert append(make_quorum(1), []) == Appended()
+    assert append(make_quorum(1), []) == Appended(OF)
 
 
 def test_a_leader_that_dies_between_two_batches(make_quorum: MakeQuorum) -> None:
@@ -55,40 +65,43 @@ def test_a_leader_that_dies_between_two_batches(make_quorum: MakeQuorum) -> None
     quorum.start()
 
     def batches() -> Iterator[list[str]]:
-        yield ["one", "two"]
+        yield [ONE, TWO]
         quorum.leader().kill()
         yield ["three", "four"]
 
-    assert append(quorum, batches()).records == 4
+    assert append(quorum, batches(), maxBatchBytes="1024").records == 4
     quorum.start([node.id for node in quorum.nodes.values() if not node.running])
     quorum.wait_until_caught_up()
-    assert written(quorum) == ["one", "two", "three", "four"]
+    assert written(quorum) == [ONE, TWO, "three", "four"]
 
 
-def test_a_failed_attempt_keeps_its_commits_and_a_retry_restarts(
-    make_quorum: MakeQuorum,
-) -> None:
+@pytest.mark.parametrize("is_same_write", [True, False])
+def test_a_failed_attempt_keeps_its_commits(make_quorum: MakeQuorum, is_same_write: bool) -> None:
+    """The next attempt completes them, unless it is another write."""
     quorum = make_quorum(1)
     quorum.start()
 
     def ends_early() -> Iterator[list[str]]:
-        yield ["a", "b"]
+        yield [ONE, TWO]
         raise RuntimeError("the executor is lost")
 
     with pytest.raises(RuntimeError, match="the executor is lost"):
-        append(quorum, ends_early())
-    append(quorum, [["a", "b"], ["c"]])
-    assert written(quorum) == ["a", "b", "a", "b", "c"]
+        append(quorum, ends_early(), maxBatchBytes="1024")
+    assert written(quorum) == [ONE]
+    of = OF if is_same_write else PartitionWrite(Write.nameless(), 0)
+    appended = append(quorum, [[ONE], [TWO, "c"]], of, maxBatchBytes="1024")
+    assert written(quorum) == [*([] if is_same_write else [ONE]), ONE, TWO, "c"]
+    assert (appended.records, appended.repeated) == (3, 1 if is_same_write else 0)
 
 
 def test_a_value_that_fits_no_batch(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(1)
     quorum.start()
     with pytest.raises(
-        RecordTooLargeError, match=r"of the rows of this task from row 2 on: values\[1\]: 2000 bytes do"
+        RecordTooLargeError, match=r"of the rows of this task from row 1 on: values\[2\]: 2000 bytes do"
     ):
-        append(quorum, [["a", "b"], ["c", "x" * 2000]], maxBatchBytes="1024")
-    assert written(quorum) == ["a", "b"], "what came before it is in the log: a task is not a transaction"
+        append(quorum, [[ONE, TWO], ["c", "x" * 2000]], maxBatchBytes="1024")
+    assert written(quorum) == [ONE], "batches before it are in the log: a task is not a transaction"
 
 
 def test_a_batch_above_the_quorums_limit(make_quorum: MakeQuorum) -> None:
@@ -123,11 +136,65 @@ def test_rows_of_spark_are_read_back(spark: SparkSession, make_quorum: MakeQuoru
     ]
 
 
+def test_a_named_write_is_done_once(spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path) -> None:
+    """And the driver tells where its rows are."""
+    quorum = make_quorum(1)
+    quorum.start()
+    rows = spark.range(0, 100, numPartitions=2).selectExpr("cast(id as string) value")
+
+    def save(version: int) -> dict[str, Any]:
+        write = rows.write.format("kraft").option("bootstrapControllers", quorum.bootstrap_servers)
+        write = write.option("txnAppId", "nightly").option("txnVersion", version).option("maxBatchBytes", 1024)
+        write.option("offsetsPath", str(tmp_path)).mode("append").save()
+        told: dict[str, Any] = json.loads((tmp_path / f"{version}.json").read_text())
+        return told
+
+    told = [save(version) for version in (1, 1, 2)]
+    assert sorted(map(int, written(quorum))) == sorted([*range(100), *range(100)])
+    repeated = [[task.pop("repeated") for task in one["partitions"]] for one in told]
+    assert repeated == [[0, 0], [50, 50], [0, 0]]
+    assert told[0] == told[1]
+    assert told[0]["application"] == "nightly"
+    at = {offset: int(value or b"") for offset, value in committed_rows(quorum.nodes[1])}
+    for task, first in zip(told[0]["partitions"], (0, 50), strict=True):
+        assert (at[task["firstOffset"]], at[task["lastOffset"]], task["records"]) == (first, first + 49, 50)
+    with pytest.raises(Exception, match="txnVersion has fallen"):
+        save(1)
+
+
 def test_an_error_of_a_writer_names_what_is_wrong(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="column n: expected key, value and headers only"):
         spark.range(3).selectExpr("cast(id as string) value", "id n").write.format("kraft").option(
             "bootstrapControllers", "127.0.0.1:9"
         ).mode("append").save()
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False])
+def test_a_micro_batch_that_is_repeated(
+    spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path, is_exactly_once: bool
+) -> None:
+    """Its rows are in the log, and the checkpoint does not know: as after a driver that died too soon."""
+    quorum = make_quorum(1)
+    quorum.start()
+    rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).option("numPartitions", 2).load()
+    write = rates.selectExpr("cast(value as string) value").writeStream.format("kraft")
+    write = write.option("bootstrapControllers", quorum.bootstrap_servers).option("exactlyOnce", is_exactly_once)
+    write = write.option("checkpointLocation", str(tmp_path)).trigger(processingTime="1 hour")
+
+    def run_one() -> None:
+        query = write.start()
+        try:
+            wait_until("a micro-batch is done", lambda: query.exception() or query.recentProgress, SECONDS)
+            assert query.exception() is None
+        finally:
+            query.stop()
+
+    run_one()
+    for commit in (tmp_path / "commits").iterdir():
+        commit.unlink()
+    run_one()
+    rows = sorted(map(int, written(quorum)))
+    assert rows == sorted([*range(50)] * (1 if is_exactly_once else 2))
 
 
 def test_a_stream_from_one_quorum_to_another(spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Tells where a write has put its rows: one JSON file for each write, in a directory of the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import attrs
+from pyspark.sql.datasource import WriterCommitMessage
+
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.write_identity import PartitionWrite
+
+_LOCAL: Final = "file://"
+
+
+@attrs.frozen
+class Appended(WriterCommitMessage):
+    """The rows that one task has appended, or found in the log.  Can be pickled."""
+
+    of: PartitionWrite
+    records: int = 0
+    repeated: int = 0
+    """How many of them another attempt had appended."""
+    first_offset: int | None = None
+    """Inclusive; None without rows, or if the log no longer knows where it has the first ones."""
+    last_offset: int | None = None
+    """Inclusive; None without rows."""
+
+    def and_then(self, records: int, base_offset: int | None, *, is_repeated: bool) -> Appended:
+        """With the next batch of the partition; its offset is None if the log no longer knows it."""
+        return attrs.evolve(
+            self,
+            records=self.records + records,
+            repeated=self.repeated + (records if is_repeated else 0),
+            first_offset=self.first_offset if self.records else base_offset,
+            last_offset=None if base_offset is None else base_offset + records - 1,
+        )
+
+
+def write_offsets(directory: str, tasks: Iterable[Appended]) -> None:
+    """Write the file of a write, named by its version; an earlier file of that name is replaced.
+
+    `directory` is a path, or a URL that fsspec supports.  Raises OSError, and ConfigError if a package is missing.
+    """
+    tasks = list(tasks)
+    if not tasks:
+        return
+    write = tasks[0].of.write
+    told = {
+        "application": write.application,
+        "version": write.version,
+        "partitions": [
+            {
+                "partition": task.of.partition,
+                "records": task.records,
+                "repeated": task.repeated,
+                "firstOffset": task.first_offset,
+                "lastOffset": task.last_offset,
+                "producerId": task.of.producer_id,
+                "producerEpoch": task.of.producer_epoch,
+            }
+            for task in sorted(tasks, key=lambda task: task.of.partition)
+        ],
+    }
+    _write_file(directory.removeprefix(_LOCAL), f"{write.version}.json", json.dumps(told, indent=1).encode() + b"\n")
+
+
+def _write_file(directory: str, name: str, content: bytes) -> None:
+    if "://" in directory:
+        try:
+            import fsspec
+
+            system, path = fsspec.core.url_to_fs(directory)
+        except (ImportError, ValueError) as error:
+            raise ConfigError(f"offsetsPath={directory}: {error}") from None
+        system.makedirs(path, exist_ok=True)
+        system.pipe_file(f"{path.rstrip('/')}/{name}", content)
+        return
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    part = Path(directory, f".{name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(Path(directory, name))
