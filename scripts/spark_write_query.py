@@ -5,27 +5,18 @@
 
 from __future__ import annotations
 
-import random
 import sys
-import time
-from collections.abc import Iterator
 from typing import Final
-
-import pyarrow as pa
-from pyspark import TaskContext
 
 from kraft_trio.spark import session
 
-ROWS: Final = 300
+ROWS: Final = 1000
 """Of a micro-batch."""
 PARTITIONS: Final = 2
 """Row n is of partition n % PARTITIONS."""
 VALUE_BYTES: Final = 100
 BATCH_BYTES: Final = 4096
 """Several batches of the log for each partition, so that attempts die between them."""
-STALL_S: Final = 3.0
-STALLED: Final = 0.1
-"""Part of the first attempts that stand still after some rows, so that Spark runs others beside them."""
 
 SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -38,24 +29,14 @@ SETTINGS: Final = {
     "spark.task.maxFailures": "20",
     # Executors that are lost again and again are started again and again.
     "spark.deploy.maxExecutorRetries": "-1",
+    # A task that takes longer than the other one gets a second attempt beside it.
     "spark.speculation": "true",
-    "spark.speculation.interval": "200ms",
-    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "1.2",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
+    "spark.speculation.multiplier": "1.05",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
 }
-
-
-def stalling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, some of them late."""
-    context = TaskContext.get()
-    assert context is not None
-    stalls_after = 4 if context.attemptNumber() == 0 and random.random() < STALLED else None
-    for number, batch in enumerate(batches):
-        if number == stalls_after:
-            time.sleep(STALL_S)
-        yield batch
 
 
 def main(bootstrap_servers: str, directory: str, master: str) -> None:
@@ -65,15 +46,12 @@ def main(bootstrap_servers: str, directory: str, master: str) -> None:
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
     }
     spark = session(master, "spark-write-soak", settings)
-    numbers = (
-        spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", ROWS)
-        .option("numPartitions", PARTITIONS)
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS)
+    rows = (
+        numbers.option("numPartitions", PARTITIONS)
         .load()
-        .select("value")
-        .mapInArrow(stalling, "value bigint")
+        .selectExpr(f"rpad(cast(value as string), {VALUE_BYTES}, '.') as value")
     )
-    rows = numbers.selectExpr(f"rpad(cast(value as string), {VALUE_BYTES}, '.') as value")
     writing = rows.writeStream.format("kraft").option("bootstrapControllers", bootstrap_servers)
     writing = writing.option("maxBatchBytes", BATCH_BYTES).option("offsetsPath", f"{directory}/offsets")
     writing.option("checkpointLocation", f"{directory}/checkpoint").start().awaitTermination()

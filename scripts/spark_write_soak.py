@@ -33,8 +33,8 @@ from tests.support.programs import REPOSITORY
 
 MASTER: Final = "local-cluster[2,2,600]"
 KILLS: Final = {"task": 20, "leader": 18, "executor": 7, "driver": 5}
-PAUSE_S: Final = 8.0
-"""The longest time between two kills, if what is killed is there."""
+PAUSE_BYTES: Final = 120_000
+"""The most that the log grows between two kills: about the rows of a micro-batch."""
 PATIENCE_S: Final = 600.0
 """How long anything may take on a machine that others use, too."""
 FINAL_MICRO_BATCHES: Final = 2
@@ -217,7 +217,7 @@ def soak(quorum: Quorum, query: Query, kills: Mapping[str, int], seed: int) -> O
     query.start()
     try:
         for number, kind in enumerate(planned, 1):
-            time.sleep(choose.uniform(0, PAUSE_S))
+            _wait_for_rows(quorum, query, choose.randint(1, PAUSE_BYTES))
             _kill(kind, quorum, query, choose)
             click.echo(f"{time.monotonic() - began_at:6.0f} s  kill {number}: {kind}  ({query.done} done)", err=True)
         wanted = query.done + FINAL_MICRO_BATCHES
@@ -247,6 +247,23 @@ def soak(quorum: Quorum, query: Query, kills: Mapping[str, int], seed: int) -> O
     )
 
 
+def _wait_for_rows(quorum: Quorum, query: Query, size: int) -> None:
+    """Until the log has grown by so many bytes, so that what is killed was at work."""
+    before = _log_bytes(quorum)
+
+    def has_grown() -> bool:
+        query.processes()
+        return _log_bytes(quorum) >= before + size
+
+    wait_until(f"the log grows by {size} bytes", has_grown, PATIENCE_S, 0.05)
+
+
+def _log_bytes(quorum: Quorum) -> int:
+    """The size of the longest log on disk."""
+    segments = {node.id: node.directory.glob("*-0/*.log") for node in quorum.nodes.values()}
+    return max(sum(segment.stat().st_size for segment in found) for found in segments.values())
+
+
 def _kill(kind: str, quorum: Quorum, query: Query, choose: random.Random) -> None:
     """Kill one of that kind as soon as there is one."""
     match kind:
@@ -255,8 +272,6 @@ def _kill(kind: str, quorum: Quorum, query: Query, choose: random.Random) -> Non
         case "executor":
             choose.choice(wait_until("an executor runs", query.executors, PATIENCE_S)).kill()
         case "driver":
-            done = query.done
-            wait_until("an executor runs", lambda: query.executors() or query.done > done, PATIENCE_S)
             query.kill_driver()
             query.start()
         case "leader":
