@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import attrs
 import trio
@@ -15,6 +16,8 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, Record
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
+
+T = TypeVar("T")
 
 _CLIENT_ID = "kraft-records"
 _ANSWER_MS = 2000
@@ -41,13 +44,16 @@ class RecordAccess:
 
     async def bounds(self) -> LogBounds:
         """Ask the leader.  Raises NetworkError if no leader answers in time."""
+        return await self._ask_leader(_bounds_of)
+
+    async def _ask_leader(self, ask: Callable[[LeaderConnection], Awaitable[T]]) -> T:
         finder = LeaderFinder(self.nodes, _CLIENT_ID, request_timeout_ms=_ANSWER_MS, network=self.network)
         deadline = trio.current_time() + self.timeout_ms / 1000
         while True:
             try:
-                leader = await finder.find()
+                leader = await finder.find(trusts_metadata=True)
                 try:
-                    return await _bounds_of(leader)
+                    return await ask(leader)
                 finally:
                     await leader.aclose()
             except NetworkError:
@@ -57,7 +63,7 @@ class RecordAccess:
 
     async def append(self, batches: AsyncIterator[Sequence[NewRecord]]) -> AsyncGenerator[int, None]:
         """Yield the offset of each record once it has committed.  Raises the errors of `LogClient.produce`."""
-        async with self._client((await self.bounds()).topic_name) as client:
+        async with self._client(await self._ask_leader(_topic_of)) as client:
             async for batch in batches:
                 for offset in await client.produce(batch, self.timeout_ms):
                     yield offset
@@ -84,6 +90,11 @@ class RecordAccess:
 
     def _client(self, topic_name: str) -> LogClient:
         return LogClient(self.nodes, topic_name=topic_name, client_id=_CLIENT_ID, network=self.network)
+
+
+async def _topic_of(leader: LeaderConnection) -> str:
+    """Needs no permission to read."""
+    return leader.topic_name
 
 
 async def _bounds_of(leader: LeaderConnection) -> LogBounds:

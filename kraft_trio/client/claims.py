@@ -18,6 +18,7 @@ from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.sasl_network import LoginRefusedError
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
@@ -150,6 +151,9 @@ async def ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> Tol
     with trio.move_on_after(timeout_ms / 1000):
         try:
             found = await _asked(network, endpoint, timeout_ms)
+        except LoginRefusedError as error:
+            problem = str(error).removeprefix(f"{endpoint}: ")
+            found = Told(Claim(str(endpoint), problem, refused_login=_own_principal(network)))
         except (NetworkError, UnsupportedVersionError) as error:
             found = Told(Claim(str(endpoint), str(error).removeprefix(f"{endpoint}: ")))
     return found

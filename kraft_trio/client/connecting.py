@@ -8,6 +8,7 @@ import trio
 
 from kraft_trio.errors import NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.sasl_network import LoginRefusedError
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.network import Network
@@ -23,7 +24,8 @@ MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 async def open_connection(network: Network, endpoint: Endpoint, client_id: str, timeout_ms: int) -> Connection:
     """Connect and agree on versions within `timeout_ms`.  The caller closes the connection.
 
-    Raises NetworkError naming the endpoint and the reason, UnsupportedVersionError.
+    Raises NetworkError naming the endpoint and the reason, LoginRefusedError if that is the login, and
+    UnsupportedVersionError.
     """
     failure = "no connection"
     with trio.move_on_after(timeout_ms / 1000):
@@ -31,6 +33,8 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
             stream = await network.connect(endpoint)
             failure = "it took the connection, but did not say which versions it speaks"
             return await Connection.negotiated(stream, client_id, MAX_RESPONSE_BYTES)
+        except LoginRefusedError as error:
+            raise LoginRefusedError(f"{endpoint}: {str(error).removeprefix(f'{endpoint}: ')}") from error
         except (NetworkError, ProtocolError, UnicodeError) as error:
             raise NetworkError(f"{endpoint}: {os_reason(error).removeprefix(f'{endpoint}: ')}") from error
     raise NetworkError(f"{endpoint}: {failure} within {timeout_ms} ms")

@@ -39,5 +39,6 @@ def _claim(situation: Situation, claim: Claim) -> dict[str, Any]:
         "reportedEnd": claim.reported_end,
         "reportedHighWatermark": claim.reported_high_watermark,
         "deniedTo": claim.denial,
+        "refusedLogin": claim.refused_login,
         "contradicts": sorted(contradictions(situation, claim)),
     }

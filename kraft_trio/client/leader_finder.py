@@ -88,15 +88,18 @@ class LeaderFinder:
         further = [endpoint for endpoint in named if endpoint not in self.bootstrap]
         return [*answers, *await self._ask_all(further)]
 
-    async def find(self) -> LeaderConnection:
+    async def find(self, *, trusts_metadata: bool = False) -> LeaderConnection:
         """Connect to the leader; the caller closes it.
 
+        With `trusts_metadata`, also to one that only Metadata names, to a client that may not DESCRIBE the cluster.
         Raises LeaderNotFoundError if no leader answers, or if it cannot be connected to.
         """
         answers = await self.describe()
         said = [str(answer.view) for answer in answers]
         found = next((answer for answer in answers if answer.description is not None), None)
-        if found is not None and found.description is not None:
+        if found is None and trusts_metadata:
+            found = next((answer for answer in answers if answer.leader is not None), None)
+        if found is not None:
             endpoint = found.leader or found.view.endpoint
             try:
                 connection = await self.connect(endpoint)
@@ -111,8 +114,8 @@ class LeaderFinder:
                     self._request_timeout_ms,
                     nodes=found.nodes,
                     cluster_id=found.cluster_id,
-                    epoch=found.description.leader_epoch,
-                    high_watermark=found.description.high_watermark,
+                    epoch=-1 if found.description is None else found.description.leader_epoch,
+                    high_watermark=-1 if found.description is None else found.description.high_watermark,
                 )
         raise LeaderNotFoundError(said)
 

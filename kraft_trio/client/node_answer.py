@@ -67,7 +67,9 @@ def answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: D
     if error not in (ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available):
         message = response.error_message or response.partition_error_message
         view = NodeView(endpoint, f"answers {error.name}" + (f": {message}" if message else ""))
-        return NodeAnswer(view, cluster_id, topic_name=topic_name, topic_id=topic_id)
+        is_denied = error == ErrorCode.cluster_authorization_failed
+        named = _broker(metadata, _leader_of_topic(metadata)) if is_denied else None
+        return NodeAnswer(view, cluster_id, named, topic_name=topic_name, topic_id=topic_id)
     leader = None
     if metadata is not None:
         known_id, known_epoch = _leader_in(metadata)
@@ -95,6 +97,12 @@ def _leader_in(metadata: MetadataResponse) -> tuple[int | None, int | None]:
             leader_id = partition.leader_id if partition.leader_id >= 0 else None
             return leader_id, partition.leader_epoch if partition.leader_epoch >= 0 else None
     return metadata.controller_id if metadata.controller_id >= 0 else None, None
+
+
+def _leader_of_topic(metadata: MetadataResponse | None) -> int | None:
+    """The leader that the node names to those who may know its topic."""
+    partitions = [] if metadata is None else [one for topic in metadata.topics for one in topic.partitions]
+    return next((partition.leader_id for partition in partitions if partition.leader_id >= 0), None)
 
 
 def _description(

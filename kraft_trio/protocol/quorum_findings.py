@@ -57,16 +57,39 @@ def contradictions(situation: Situation, claim: Claim) -> frozenset[str]:
 def findings(situation: Situation) -> tuple[Finding, ...]:
     """The most severe first."""
     if not situation.answers:
-        told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in situation.claims)
-        text = f"None of the nodes asked answers ({told}). Start them, or ask others."
-        return (Finding(Severity.CRITICAL, "no-answer", text, START),)
-    found = [*_of_claims(situation), *_of_denials(situation), *_of_nodes(situation)]
+        return (*_of_logins(situation), *_no_answer(situation))
+    found = [*_of_claims(situation), *_of_denials(situation), *_of_logins(situation), *_of_nodes(situation)]
     if situation.report is None:
         found += _without_leader(situation)
     else:
         found += _with_leader(situation, situation.report)
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: -order.index(finding.severity)))
+
+
+def _no_answer(situation: Situation) -> Iterator[Finding]:
+    silent = [claim for claim in situation.claims if claim.refused_login is None]
+    if not silent:
+        return
+    told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in silent)
+    advice = "Start them, or ask others."
+    if situation.command_config is None:
+        advice += " If their listeners use TLS or SASL, tell how to connect (`--command-config`)."
+    yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)
+
+
+def _of_logins(situation: Situation) -> Iterator[Finding]:
+    refusing = [claim for claim in situation.claims if claim.refused_login is not None]
+    if not refusing:
+        return
+    named = _and([claim.name for claim in refusing])
+    principals = _and(sorted({claim.refused_login for claim in refusing if claim.refused_login is not None}))
+    verbs = "runs, but refuses" if len(refusing) == 1 else "run, but refuse"
+    text = (
+        f"{_capital(named)} {verbs} the login of {principals} ({refusing[0].problem}). Check the user and its password "
+        "on both sides: each node has its own file of users."
+    )
+    yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "login", text)
 
 
 def _of_claims(situation: Situation) -> Iterator[Finding]:
@@ -181,7 +204,7 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
             text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}. {advice}"
             yield Finding(Severity.WARNING, "voter-behind", text, command)
     for claim in situation.claims:
-        if claim.problem is not None and claim.node_id in up:
+        if claim.problem is not None and claim.node_id in up and claim.refused_login is None:
             text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
             yield Finding(Severity.NOTE, "not-reached", text)
     if report.high_watermark < 0:
@@ -258,6 +281,9 @@ def _without_leader(situation: Situation) -> Iterator[Finding]:
     answering = [claim for claim in situation.answers if claim.node_id in voters]
     silent = [voter_id for voter_id in voters if voter_id not in {claim.node_id for claim in answering}]
     majority = majority_of(len(voters))
+    refusing = [claim for claim in situation.claims if claim.refused_login is not None]
+    if len(answering) < majority <= len(answering) + len(refusing):
+        return
     if len(answering) < majority:
         reasons = _list([_silent(situation, voter_id) for voter_id in silent])
         text = (
@@ -281,7 +307,8 @@ def _followed(
 ) -> Iterator[Finding]:
     """A leader that voters follow, but that does not answer as leader here."""
     leader_id = situation.leader_id
-    if leader_id is None:
+    deniers = [claim.node_id for claim in answering if claim.denial is not None]
+    if leader_id is None or leader_id in deniers:
         return
     following = [claim.node_id for claim in answering if (claim.epoch, claim.leader_id) == (situation.epoch, leader_id)]
     followers = _ids(voter_id for voter_id in following if voter_id != leader_id)

@@ -30,6 +30,8 @@ class Claim:
     high_watermark: int | None = None
     denial: str | None = None
     """The principal to whom the node denied DESCRIBE, or None."""
+    refused_login: str | None = None
+    """The principal that the node did not let in, which is its problem then; or None."""
     reported_end: int | None = None
     """The end of its log (exclusive) as the leader describes it, if the node itself does not tell."""
     reported_high_watermark: int | None = None

@@ -26,6 +26,10 @@ _USED_PART: Final = 0.85
 """A session is renewed after this part of its lifetime, as Kafka's clients do."""
 
 
+class LoginRefusedError(NetworkError):
+    """The node that was asked runs, but does not let this client in with its mechanism, user and password."""
+
+
 @attrs.frozen
 class SaslNetwork:
     """Implements Network over another one, with TLS or without."""
@@ -44,7 +48,8 @@ class SaslNetwork:
         except BaseException as error:
             await trio.aclose_forcefully(stream)
             if isinstance(error, ProtocolError | UnsupportedVersionError | AuthenticationError):
-                raise NetworkError(f"{endpoint}: SASL: {error}") from error
+                kind = LoginRefusedError if isinstance(error, AuthenticationError) else NetworkError
+                raise kind(f"{endpoint}: SASL: {error}") from error
             raise
         return stream
 

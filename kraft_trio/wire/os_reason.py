@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 
 
@@ -19,7 +20,8 @@ def _innermost(error: BaseException | None) -> Iterator[OSError]:
             yield from _innermost(member)
     elif error is not None:
         inner = list(_innermost(error.__cause__))
-        yield from inner or ([error] if isinstance(error, OSError) else [])
+        # An error of TLS is an OSError, too, but its number is not the system's.
+        yield from inner or ([error] if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else [])
 
 
 def _text(error: OSError) -> str:

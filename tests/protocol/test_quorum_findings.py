@@ -28,6 +28,10 @@ def silent(node_id: int) -> Claim:
     return Claim(f"host{node_id}:9093", "connection refused", node_id=node_id)
 
 
+def refuses_login(node_id: int) -> Claim:
+    return Claim(f"host{node_id}:9093", "SASL: x", node_id=node_id, refused_login="User:op")
+
+
 def kafka(node_id: int, leader: int | None) -> Claim:
     """A controller of Kafka that does not lead tells no more."""
     return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
@@ -127,6 +131,29 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "nobody answers": (
         Situation((silent(1), silent(2))),
         [("critical", "no-answer", "host1:9093: connection refused; host2:9093: connection refused")],
+    ),
+    "every node refuses the login": (
+        Situation((refuses_login(1), refuses_login(2))),
+        [("critical", "login", "Node 1 and node 2 run, but refuse the login of User:op (SASL: x). Check the user")],
+    ),
+    "one node refuses the login, and one does not answer": (
+        Situation((refuses_login(1), silent(2))),
+        [
+            ("critical", "login", "Node 1 runs, but refuses the login of User:op"),
+            ("critical", "no-answer", "None of the nodes asked answers (host2:9093: connection refused). Start them"),
+        ],
+    ),
+    "a voter that refuses the login beside a leader": (
+        Situation((says(1), says(2), refuses_login(3)), led(UP, UP, UP)),
+        [("warning", "login", "Node 3 runs, but refuses"), ("ok", "survival", "")],
+    ),
+    "a majority that refuses the login is not known to be down": (
+        Situation((says(1, leader=None), refuses_login(2), refuses_login(3))),
+        [("critical", "login", "Node 2 and node 3 run")],
+    ),
+    "a leader that denies DESCRIBE may well lead": (
+        Situation((attrs.evolve(says(1), denial="User:a"), says(2), says(3))),
+        [("critical", "denied", "Node 1 runs, but denies DESCRIBE to User:a")],
     ),
     "too few voters answer": (
         Situation((says(1, leader=None), silent(2))),
@@ -298,6 +325,13 @@ def test_commands_connect_as_the_operator_did() -> None:
     assert no_leader.command == f"{connecting} f explain"
 
 
+def test_the_file_of_the_command_line_is_named_where_none_was_given() -> None:
+    [without] = findings(Situation((silent(1),)))
+    assert without.text.endswith("If their listeners use TLS or SASL, tell how to connect (`--command-config`).")
+    [given] = findings(Situation((silent(1),), command_config="f"))
+    assert given.text.endswith("Start them, or ask others.")
+
+
 def test_contradictions_are_marked() -> None:
     stale = says(3, epoch=4, leader=2, voter_ids=(1, 2))
     situation = Situation((says(1), says(2), stale, silent(4)), led(UP, UP, OFFLINE))
@@ -311,6 +345,8 @@ def test_a_silent_node_never_hides_a_finding() -> None:
     for situation, _ in SITUATIONS.values():
         more = attrs.evolve(situation, claims=(*situation.claims, silent(77)))
         severe = [finding.code for finding in findings(situation) if finding.severity is Severity.CRITICAL]
+        if severe == ["login"] and not situation.answers:
+            severe.append("no-answer")  # of the silent node
         assert [finding.code for finding in findings(more) if finding.severity is Severity.CRITICAL] == severe
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 
 import pytest
 import trio
@@ -33,6 +34,9 @@ def caused(error: Exception, cause: Exception) -> Exception:
             "Connection refused",
         ),
         (ValueError("no such name"), "no such name"),
+        # An error of TLS has the number 1, which would read "Operation not permitted".
+        (caused(NetworkError("TLS handshake failed"), ssl.SSLCertVerificationError(1, "x")), "TLS handshake failed"),
+        (caused(ssl.SSLError(1, "x"), ConnectionResetError(errno.ECONNRESET, "y")), "Connection reset by peer"),
     ],
 )
 def test_the_systems_words_are_what_counts(error: Exception, reason: str) -> None:
