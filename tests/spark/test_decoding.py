@@ -115,6 +115,14 @@ def test_offsets_and_epochs_that_are_asked_for(log: list[bytes], start: int, end
     assert all(row["base_offset"] < end and row["last_offset"] >= start for row in batches)
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 1), (1, 2)])
+def test_offsets_within_a_batch_whose_records_have_headers(start: int, end: int) -> None:
+    headers = (("a", b"1"), ("b", None))
+    log = encode_batch([NewRecord(b"x", headers=headers), NewRecord(b"y", headers=headers)], timestamp_ms=5)
+    rows = read(log, wanted=BatchFilter(start, end)).rows
+    assert [as_truth(row) for row in rows] == truth([log])[start:end]
+
+
 def test_control_records_are_decoded() -> None:
     target = (ReplicaKey(1, UUID(int=1)), ReplicaKey(2))
     records = [LeaderChange(1, (1, 2), (2,)), KRaftVersion(1), VotersRecord(KAFKAS_VOTERS, target)]

@@ -35,10 +35,9 @@ class HeaderFields:
 
     def select(self, wanted: Ints) -> HeaderFields:
         """The headers of the records at these places (ascending), with new indices."""
-        place = np.searchsorted(wanted, self.record)
-        kept = np.flatnonzero((place < len(wanted)) & (wanted.take(place, mode="clip") == self.record))
+        kept = np.flatnonzero(np.isin(self.record, wanted))
         return HeaderFields(
-            place[kept],
+            np.searchsorted(wanted, self.record[kept]),
             self.name_start[kept],
             self.name_end[kept],
             self.value_start[kept],
