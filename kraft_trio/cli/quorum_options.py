@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -92,6 +93,11 @@ class QuorumOptions:
         else:
             network = client_network(self.command_config)
         return AdminClient(endpoints, request_timeout_ms=ANSWER_MS, network=network)
+
+    def command(self, endpoints: Sequence[Endpoint]) -> str:
+        """What another command to the same nodes begins with."""
+        connecting = "" if self.command_config is None else f" --command-config {shlex.quote(self.command_config)}"
+        return f"kraft metadata-quorum --bootstrap-controller {','.join(map(str, endpoints))}{connecting}"
 
     def endpoints(self, context: click.Context, config: NodeConfig | None = None) -> tuple[Endpoint, ...]:
         """The nodes to ask.  Raises UsageError, ConfigError."""

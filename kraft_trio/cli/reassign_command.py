@@ -57,10 +57,9 @@ def reassign(
     if wait and (cancel or dry_run):
         raise click.UsageError("--wait goes only with --to, and not with --dry-run", context)
     options: QuorumOptions = context.obj
-    nodes = ",".join(map(str, options.endpoints(context)))
     run = Reassigning(
         ChangeRun(options.client(context), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS),
-        f"kraft metadata-quorum --bootstrap-controller {nodes}",
+        options.command(options.endpoints(context)),
     )
     if target is None:
         trio.run(run.show_cancel if dry_run else run.cancel)

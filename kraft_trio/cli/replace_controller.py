@@ -25,6 +25,7 @@ from kraft_trio.cli.voter_plan import VoterPlan, misfit_of, plan_add, plan_remov
 from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.config.key import MAX_INT32
+from kraft_trio.config.properties import read_file
 from kraft_trio.config.values import ADVERTISED_LISTENERS
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.reassignment import Add, Done, Remove, Step
@@ -119,7 +120,7 @@ def replace(
     the changes.  After an interruption, run it again.
     """
     options: QuorumOptions = context.obj
-    path = config_path or options.command_config
+    path = config_path or _file_of_node(options.command_config, controller_id)
     own = None if path is None else read_own_node(path)
     if own is None and controller_id is None:
         raise click.UsageError("give the controller's id with -i, or its file with -c", context)
@@ -127,7 +128,6 @@ def replace(
         raise ConfigError(f"-i {controller_id}: {path} is of node {own.key.id}")
     config = None if own is None else own.config
     client = options.client(context, config)
-    nodes = ",".join(map(str, options.endpoints(context, config)))
     fetch_timeout_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
     run = ChangeRun(client, options.timeout_ms, timeout_ms, fetch_timeout_ms, force)
     replacing = Replacing(
@@ -135,9 +135,17 @@ def replace(
         own.key.id if own is not None else controller_id if controller_id is not None else -1,
         own,
         None if listeners is None else _parse_listeners(listeners),
-        f"kraft metadata-quorum --bootstrap-controller {nodes} replace" + ("" if own is None else f" -c {path}"),
+        f"{options.command(options.endpoints(context, config))} replace" + ("" if own is None else f" -c {path}"),
     )
     trio.run(replacing.show if dry_run else replacing.run)
+
+
+def _file_of_node(path: str | None, controller_id: int | None) -> str | None:
+    """The file of --command-config, unless it only tells how to connect: it is a client's, or another node's."""
+    if path is None or controller_id is None:
+        return path
+    values, _ = read_file(path)
+    return path if values.get("node.id", "").strip() == str(controller_id) else None
 
 
 def _parse_listeners(text: str) -> Endpoints:

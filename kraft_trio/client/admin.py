@@ -242,7 +242,8 @@ class AdminClient:
                 left_ms,
             )
             if refusal.error not in {ErrorCode.none, *NOT_LEADING}:
-                raise RefusedError(f"{what}: {refusal.error.name.upper()}: {refusal.message}")
+                reason = f": {refusal.message}" if refusal.message else ""
+                raise RefusedError(f"{what}: {refusal.error.name.upper()}{reason}")
             await trio.sleep(self._retry_s)
             quorum = await self.describe_metadata_quorum(max(1, round((deadline - trio.current_time()) * 1000)))
             if isinstance(quorum, QuorumDescription):

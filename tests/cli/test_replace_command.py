@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -49,6 +50,31 @@ class TestByTheLeader:
             f"Removed KRaft {told(key(3))}",
             f"Added {told(key(3, 2), listeners(3))}",
         ]
+
+    @pytest.mark.parametrize("is_of_another_node", [False, True])
+    def test_the_file_that_tells_how_to_connect_is_not_the_new_disks(
+        self,
+        is_of_another_node: bool,
+        fake: FakeQuorum,
+        new_node: Callable[..., str],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """An operator has a client's file, or uses that of a node that runs."""
+        path = tmp_path / "client.properties"
+        path.write_text("security.protocol=PLAINTEXT\n")
+        file = new_node() if is_of_another_node else str(path)
+        fake.description = self.BEFORE
+        fake.becomes = [
+            attrs.evolve(self.BEFORE, target_voters=self.BETWEEN.target_voters),
+            self.BETWEEN,
+            attrs.evolve(self.AFTER, committed_voters=self.BETWEEN.voters),
+            self.AFTER,
+        ]
+        assert run([*QUORUM, "--command-config", file, "replace", "-i", "3"]) == 0
+        assert fake.asked == [("reassign", self.TARGET, {"timeout_ms": 30_000})]
+        resuming = f"  kraft metadata-quorum --bootstrap-controller a:1 --command-config {file} replace -i 3"
+        assert capsys.readouterr().out.splitlines()[1] == resuming
 
     def test_the_file_names_the_new_disk(
         self, fake: FakeQuorum, new_node: Callable[..., str], capsys: pytest.CaptureFixture[str]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli.record_access import RecordAccess
+from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.connecting import open_connection
 from kraft_trio.config.sasl_fields import SCRAM_SHA_256, Login
@@ -33,11 +34,16 @@ topic = "__cluster_metadata"
 principal = "User:reader"
 operations = ["READ"]
 topic = "__cluster_metadata"
+
+[[allow]]
+principal = "User:operator"
+operations = ["DESCRIBE"]
 """
+USERS = ("writer", "reader", "operator", "guest")
 
 
 def setup_of(directory: Path) -> Setup:
-    users = [ScramCredential.of_password(user, SCRAM_SHA_256, PASSWORD) for user in ("writer", "reader", "guest")]
+    users = [ScramCredential.of_password(user, SCRAM_SHA_256, PASSWORD) for user in USERS]
     settings = settings_of(SCRAM_SHA_256, directory)
     add_to_scram_file(str(directory / "users"), users)
     (directory / "acl.toml").write_text(RULES)
@@ -83,6 +89,19 @@ def test_records_need_no_permission_on_the_cluster(tmp_path: Path) -> None:
         with pytest.raises(NetworkError, match="User:guest may not DESCRIBE the cluster"):
             await read(guest)
         assert await read(reader) == [b"written"]
+
+    run_on_cluster(test, setup_of(tmp_path))
+
+
+def test_a_denied_change_is_told_without_a_reason_that_is_not_there(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        nodes = [cluster.endpoint_of(node_id) for node_id in cluster.voter_ids]
+        client = AdminClient(nodes, network=network_of(cluster, "operator"))
+        to = next(node_id for node_id in cluster.voter_ids if node_id != leader.key.id)
+        with pytest.raises(RefusedError) as refused:
+            await client.transfer_leadership(to)
+        assert str(refused.value) == f"transfer leadership to node {to}: CLUSTER_AUTHORIZATION_FAILED"
 
     run_on_cluster(test, setup_of(tmp_path))
 

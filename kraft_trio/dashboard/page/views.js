@@ -171,6 +171,7 @@ function showTables(board) {
     "Endpoint"], board.claims.map((claim) => claimRow(claim, isReplay)));
   fillTable(byId("voters-table"), ["Voter", "State", "Lag", "Last contact", "Fsync p99", "Disk left", "Snapshot age",
     "Certificate expires", "Log end"], board.voters.map((voter) => voterRow(voter, board.atMs, isReplay)));
+  byId("voters-table").hidden = !board.voters.length;
   setText(byId("voters-note"), board.voters.length
     ? "Lag, contact and log end come from the leader; the rest from each node itself. Controllers of Apache Kafka do not tell it."
     : "No node tells who the voters are.");
