@@ -19,7 +19,8 @@ MAX_LOOKERS: Final = 8
 MAX_BODY_BYTES: Final = 64 * 1024
 
 HTML: Final = b"text/html; charset=utf-8"
-ALLOWED: Final = {"/": ("GET", "HEAD"), "/v1/stream": ("GET", "HEAD"), "/v1/explain": ("POST",)}
+EXPLAIN: Final = "/v1/explain"
+ALLOWED: Final = {"/": ("GET", "HEAD"), "/v1/stream": ("GET", "HEAD"), EXPLAIN: ("POST",)}
 """The paths and their methods.  Nothing here changes anything; POST carries what is to be explained."""
 
 
@@ -34,7 +35,7 @@ class Pages:
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
             "/": self._page,
             "/v1/stream": self._stream,
-            "/v1/explain": self._explain,
+            EXPLAIN: self._explain,
         }
 
     async def answer(self, exchange: Exchange) -> None:

@@ -69,8 +69,8 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
 
 def _no_answer(situation: Situation) -> Iterator[Finding]:
     silent = [claim for claim in situation.claims if claim.refused_login is None]
-    if not silent:
-        return
+    if situation.claims and not silent:
+        return  # All of them refuse the login.
     told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in silent)
     advice = "Start them, or ask others."
     if situation.command_config is None:

@@ -5,6 +5,7 @@ The nodes are asked from one place.  A node that does not answer there may well 
 
 from __future__ import annotations
 
+from functools import cached_property
 from uuid import UUID
 
 import attrs
@@ -80,17 +81,17 @@ class Situation:
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
 
-    @property
+    @cached_property
     def answers(self) -> tuple[Claim, ...]:
         return tuple(claim for claim in self.claims if claim.problem is None)
 
-    @property
+    @cached_property
     def epoch(self) -> int:
         """The highest epoch that is claimed; -1 if none is."""
         known = [claim.epoch for claim in self.answers if claim.epoch is not None]
         return max([*known, -1 if self.report is None else self.report.epoch], default=-1)
 
-    @property
+    @cached_property
     def voter_ids(self) -> tuple[int, ...]:
         """The leader's voters, or those of the node with the longest log; empty if no node tells them."""
         if self.report is not None:
@@ -99,7 +100,7 @@ class Situation:
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
         return () if newest is None else tuple(sorted(newest.voter_ids or ()))
 
-    @property
+    @cached_property
     def leader_id(self) -> int | None:
         """The leader of the highest epoch, if anybody names it."""
         if self.report is not None and self.report.epoch == self.epoch:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import trio
 
-from kraft_trio.dashboard.app import ALLOWED, Pages, error
+from kraft_trio.dashboard.app import ALLOWED, EXPLAIN, Pages, error
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Exchange
 from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.node_tree import NodeTree
@@ -20,6 +20,8 @@ from kraft_trio.tracing.event_feed import EventFeed
 
 REQUESTS_PER_S: Final = 50
 """Of all clients.  Further requests wait for their turn, so that a flood of them leaves the event loop to the node."""
+EXPLANATIONS_PER_S: Final = 10
+"""Of all clients, too: one costs about ten times what another answer does.  They wait apart from other requests."""
 MAX_BODY_BYTES: Final = 1024
 HEARTBEAT_S: Final = 15.0
 """A stream without events sends an empty comment so often, which finds out clients that are gone."""
@@ -28,6 +30,19 @@ TEXT: Final = b"text/plain; charset=utf-8"
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
 EVENTS: Final = b"text/event-stream"
+
+
+class Turns:
+    """Has those who want something wait for their turn, in the order in which they come."""
+
+    def __init__(self, per_s: int) -> None:
+        self._pause_s = 1 / per_s
+        self._next_s = 0.0
+
+    async def wait(self) -> None:
+        turn_s = max(self._next_s, trio.current_time())
+        self._next_s = turn_s + self._pause_s
+        await trio.sleep_until(turn_s)
 
 
 class StatusApplication:
@@ -40,7 +55,7 @@ class StatusApplication:
         self._pages = pages
         self._explained = Explained(tree)
         self._readers = StreamPlaces(tree.config.max_http_streams, error, tree.refusals.refused_stream)
-        self._next_turn_s = 0.0
+        self._turns, self._turns_of_explanations = Turns(REQUESTS_PER_S), Turns(EXPLANATIONS_PER_S)
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
             "/metrics": self._metrics,
             "/livez": self._livez,
@@ -53,7 +68,8 @@ class StatusApplication:
         """Raises Disconnected."""
         try:
             if exchange.path in ALLOWED:
-                await self._wait_for_turn()
+                is_explanation = exchange.path == EXPLAIN
+                await (self._turns_of_explanations if is_explanation else self._turns).wait()
                 await self._pages.answer(exchange)
                 return
             await exchange.body(MAX_BODY_BYTES)
@@ -66,13 +82,8 @@ class StatusApplication:
         elif exchange.method not in ("GET", "HEAD"):
             await exchange.respond(405, error("only GET and HEAD are served"))
         else:
-            await self._wait_for_turn()
+            await self._turns.wait()
             await endpoint(exchange)
-
-    async def _wait_for_turn(self) -> None:
-        turn_s = max(self._next_turn_s, trio.current_time())
-        self._next_turn_s = turn_s + 1 / REQUESTS_PER_S
-        await trio.sleep_until(turn_s)
 
     async def _metrics(self, exchange: Exchange) -> None:
         open_metrics = b"application/openmetrics-text" in (exchange.header(b"accept") or b"")
