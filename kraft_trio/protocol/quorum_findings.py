@@ -72,7 +72,7 @@ def _no_answer(situation: Situation) -> Iterator[Finding]:
     if situation.claims and not silent:
         return  # All of them refuse the login.
     told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in silent)
-    advice = "Start them, or ask others."
+    advice = "Start those that do not run, or ask others."
     if situation.command_config is None:
         advice += " If their listeners use TLS or SASL, tell how to connect (`--command-config`)."
     yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)

@@ -140,7 +140,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((refuses_login(1), silent(2))),
         [
             ("critical", "login", "Node 1 runs, but refuses the login of User:op"),
-            ("critical", "no-answer", "None of the nodes asked answers (host2:9093: connection refused). Start them"),
+            ("critical", "no-answer", "None of the nodes asked answers (host2:9093: connection refused). Start those"),
         ],
     ),
     "a voter that refuses the login beside a leader": (
@@ -329,7 +329,7 @@ def test_the_file_of_the_command_line_is_named_where_none_was_given() -> None:
     [without] = findings(Situation((silent(1),)))
     assert without.text.endswith("If their listeners use TLS or SASL, tell how to connect (`--command-config`).")
     [given] = findings(Situation((silent(1),), command_config="f"))
-    assert given.text.endswith("Start them, or ask others.")
+    assert given.text.endswith("Start those that do not run, or ask others.")
 
 
 def test_contradictions_are_marked() -> None:
