@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import attrs
 import click
@@ -38,7 +39,8 @@ def explain(context: click.Context, as_json: bool) -> None:
     async def look() -> Situation:
         return await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=FETCH_TIMEOUT_MS)
 
-    situation = attrs.evolve(trio.run(look), command_config=options.command_config)
+    now_ms = time.time_ns() // 1_000_000
+    situation = attrs.evolve(trio.run(look), command_config=options.command_config, now_ms=now_ms)
     found = findings(situation)
     if as_json:
         echo(json.dumps(explanation_fields(situation)))

@@ -204,7 +204,8 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         high_watermark=replica.high_watermark if replica is not None and is_told else None,
         denial=denial,
         directory_id=replica.node.directory_id if replica is not None and is_told else None,
-        free_bytes=vital_bytes(status, "freeBytes"),
+        free_bytes=vital_number(status, "freeBytes"),
+        certificate_expires_ms=vital_number(status, "certificateExpiresMs"),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -239,8 +240,8 @@ def _float_of(text: str) -> float:
     return value
 
 
-def vital_bytes(status: Mapping[str, Any], name: str) -> int | None:
-    """A vital sign in bytes; None if the status has no such number."""
+def vital_number(status: Mapping[str, Any], name: str) -> int | None:
+    """A vital sign that is a whole number from 0 on; None if the status has no such number."""
     vitals = status.get("vitals")
     value = vitals.get(name) if isinstance(vitals, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

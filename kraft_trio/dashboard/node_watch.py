@@ -36,7 +36,13 @@ class NodeWatch:
         if self.told is not None:  # what it said last stays true of its name and its disk
             before = self.told.claim
             told = attrs.evolve(
-                told, claim=attrs.evolve(told.claim, node_id=before.node_id, free_bytes=before.free_bytes)
+                told,
+                claim=attrs.evolve(
+                    told.claim,
+                    node_id=before.node_id,
+                    free_bytes=before.free_bytes,
+                    certificate_expires_ms=before.certificate_expires_ms,
+                ),
             )
         self.newest = told
 

@@ -95,7 +95,7 @@ class QuorumWatch:
     def situation(self) -> Situation:
         """What the newest answers say together."""
         found = situation_of(self.told(), self._fetch_timeout_ms)
-        return attrs.evolve(found, command_config=self._command_config)
+        return attrs.evolve(found, command_config=self._command_config, now_ms=self.wall_clock_ms())
 
     def _follow(self, nursery: trio.Nursery) -> None:
         """Begin to ask nodes that are new, and forget those that are gone."""

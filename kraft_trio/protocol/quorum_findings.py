@@ -17,6 +17,10 @@ from kraft_trio.protocol.voter_set import majority_of
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""
+DAY_MS: Final = 24 * 3600 * 1000
+SOON_DAYS: Final = 30
+"""A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
+URGENT_DAYS: Final = 7
 START: Final = "kraft server start -c FILE"
 RECOVER: Final = "Only if their disks are lost for good, recover one replica (`kraft storage recover`)."
 
@@ -139,6 +143,7 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
     voters = situation.voter_ids
     reported = {} if situation.report is None else {one.id: one for one in situation.report.voters}
     yield from _little_room(situation)
+    yield from _certificates(situation)
     for claim in situation.claims:
         if claim.problem is not None or claim.node_id is None or not voters:
             continue
@@ -188,6 +193,19 @@ def _little_room(situation: Situation) -> Iterator[Finding]:
                 "room, and start it."
             )
         yield Finding(Severity.WARNING, "little-room", text, None if claim.problem is None else START)
+
+
+def _certificates(situation: Situation) -> Iterator[Finding]:
+    """Those that have expired, or soon do, the oldest first."""
+    told = [(claim.certificate_expires_ms, claim) for claim in situation.claims]
+    dated = [(expires_ms, claim) for expires_ms, claim in told if expires_ms is not None]
+    for expires_ms, claim in sorted(dated, key=lambda one: one[0]):
+        days = None if situation.now_ms is None else (expires_ms - situation.now_ms) // DAY_MS
+        if days is None or days >= SOON_DAYS:
+            continue
+        when = "has expired: others refuse it" if days < 0 else f"expires in {days} {'day' if days == 1 else 'days'}"
+        text = f"A certificate of {claim.name} {when}. Replace its files; the node takes over new ones while it runs."
+        yield Finding(Severity.NOTE if days >= URGENT_DAYS else Severity.WARNING, "certificate", text)
 
 
 def is_little_room(claim: Claim) -> bool:

@@ -31,6 +31,8 @@ class Claim:
     high_watermark: int | None = None
     denial: str | None = None
     """The principal to whom the node denied DESCRIBE, or None."""
+    certificate_expires_ms: int | None = None
+    """When the first of its certificates expires, in ms since 1970; None also if it has none."""
     refused_login: str | None = None
     """The principal that the node did not let in, which is its problem then; or None."""
     reported_end: int | None = None
@@ -78,6 +80,8 @@ class Situation:
 
     claims: tuple[Claim, ...]
     report: LeaderReport | None = None
+    now_ms: int | None = None
+    """The time in ms since 1970 by the clock of whoever asked; None for a recorded situation."""
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
 

@@ -39,7 +39,8 @@ class Explained:
                     timeout_ms=ANSWER_MS,
                     fetch_timeout_ms=fetch_timeout_ms,
                 )
-                situation = attrs.evolve(situation, command_config=config_named_by(self._tree))
+                now_ms = self._tree.environment.wall_clock_ms()
+                situation = attrs.evolve(situation, command_config=config_named_by(self._tree), now_ms=now_ms)
                 self._asked_at_s, self._newest = trio.current_time(), explanation_fields(situation)
             return self._newest
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.client.claims import Told, status_of, vital_bytes
+from kraft_trio.client.claims import Told, status_of, vital_number
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -36,7 +36,7 @@ def read_by_a_browser(value: object) -> Any:
 
 
 def shown(status: Mapping[str, Any]) -> Any:
-    claim = Claim("host:1", node_id=1, epoch=5, voter_ids=(1, 2, 3), free_bytes=vital_bytes(status, "freeBytes"))
+    claim = Claim("host:1", node_id=1, epoch=5, voter_ids=(1, 2, 3), free_bytes=vital_number(status, "freeBytes"))
     history = History(lambda: 0)
     history.heard(Told(claim, status=status))
     history.heard(Told(attrs.evolve(claim, epoch=6), status=status))
@@ -61,8 +61,8 @@ def test_status_with_ordinary_numbers_is_read(number: float) -> None:
 
 @pytest.mark.parametrize("free", [-1, True, 1.5, "1", None, [1]])
 def test_disk_with_a_strange_size_is_not_reported(free: object) -> None:
-    assert vital_bytes({"vitals": {"freeBytes": free}}, "freeBytes") is None
-    assert vital_bytes({"vitals": {"freeBytes": 1}}, "freeBytes") == 1
+    assert vital_number({"vitals": {"freeBytes": free}}, "freeBytes") is None
+    assert vital_number({"vitals": {"freeBytes": 1}}, "freeBytes") == 1
 
 
 @pytest.mark.parametrize("strange", [[1], {"a": 1}, "1", 1.5, True])

@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kraft_trio.protocol.quorum_findings import LITTLE_BYTES, Severity, contradictions, findings
+from kraft_trio.protocol.quorum_findings import DAY_MS, LITTLE_BYTES, Severity, contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, survivals
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -40,6 +40,13 @@ def kafka(node_id: int, leader: int | None) -> Claim:
 def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -> LeaderReport:
     voters = tuple(VoterReport(node_id, one, directory_id) for node_id, one in enumerate(health, start=1))
     return LeaderReport(leader_id=1, epoch=5, high_watermark=10, voters=voters, **more)
+
+
+NOW_MS = 1_700_000_000_000
+
+
+def expires(node_id: int, days: int) -> Claim:
+    return says(node_id, certificate_expires_ms=NOW_MS + days * DAY_MS)
 
 
 ALL = (says(1), says(2), says(3))
@@ -223,6 +230,19 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("warning", "pending-change", ""),
             ("warning", "survival-before", "If the change is undone, nothing can be committed: 1 of 2 voters are up"),
         ],
+    ),
+    "certificates that have expired, or soon do": (
+        Situation((expires(1, 9), expires(2, -1), expires(3, 1)), led(UP, UP, UP), now_ms=NOW_MS),
+        [
+            ("warning", "certificate", "A certificate of node 2 has expired: others refuse it. Replace its files"),
+            ("warning", "certificate", "A certificate of node 3 expires in 1 day."),
+            ("note", "certificate", "A certificate of node 1 expires in 9 days."),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "certificates that last, and those of a recorded run": (
+        Situation((expires(1, 30), says(2)), led(UP, UP, UP), now_ms=NOW_MS),
+        [("ok", "survival", "")],
     ),
     "an observer does not make a majority": (
         Situation((says(1, leader=None), says(9, leader=None), silent(2), silent(3))),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from kraft_trio.protocol import quorum_findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.status import explained
 from kraft_trio.status.explained import Explained
@@ -30,6 +32,17 @@ async def test_commands_to_copy_name_a_file_that_tells_how_to_connect(
         found = (await Explained(node.tree).fields())["findings"]
     [command] = [finding["command"] for finding in found if finding["code"] == "no-leader"]
     assert command == "kraft metadata-quorum --bootstrap-controller a:1,b:1 --command-config FILE explain"
+
+
+async def test_a_certificate_that_expires_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the tests last until the year 3000."""
+    monkeypatch.setattr(explained, "ANSWER_MS", 60_000)
+    monkeypatch.setattr(quorum_findings, "SOON_DAYS", 10**6)
+    async with nodes_of(configs(tmp_path, range(1, 2))) as [node]:
+        await node.append([b"x"])
+        found = (await Explained(node.tree).fields())["findings"]
+    [text] = [finding["text"] for finding in found if finding["code"] == "certificate"]
+    assert re.match(r"A certificate of node 1 expires in \d{6} days\. Replace its files", text)
 
 
 async def asked_without_a_leader(*args: object, **options: object) -> Situation:

@@ -6,7 +6,7 @@ import json
 
 import attrs
 
-from kraft_trio.client.claims import Told, status_of, vital_bytes
+from kraft_trio.client.claims import Told, status_of, vital_number
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
@@ -40,7 +40,7 @@ def watch_node(data: bytes) -> None:
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     status = status_of(text)
-    claim = Claim("a:1", node_id=1, epoch=5, voter_ids=(1, 2, 3), free_bytes=vital_bytes(status, "freeBytes"))
+    claim = Claim("a:1", node_id=1, epoch=5, voter_ids=(1, 2, 3), free_bytes=vital_number(status, "freeBytes"))
     history = History(lambda: 0)
     for epoch in (5, 6):
         history.heard(Told(attrs.evolve(claim, epoch=epoch), status=status))
