@@ -81,7 +81,7 @@ class Situation:
     claims: tuple[Claim, ...]
     report: LeaderReport | None = None
     now_ms: int | None = None
-    """The time in ms since 1970 by the clock of whoever asked; None for a recorded situation."""
+    """The clock of the asker, in ms since 1970.  A recorded situation has none."""
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
 
