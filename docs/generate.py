@@ -34,6 +34,7 @@ from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
+from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
@@ -74,6 +75,8 @@ FIXED_LIMITS = (
     (MAX_HEADERS, "Headers of a produced record."),
     (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),
     (MAX_EXPANSION, "Decompressed size of a batch as a multiple of its compressed size, if that exceeds 4 MiB."),
+    (REQUESTS_PER_S, "Requests to `kraft.http.listener` per second, of all clients.  Further ones wait."),
+    (EXPLANATIONS_PER_S, "Situations that it explains per second.  Further requests wait, apart from the others."),
     (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
 )
 DOCUMENTS = Path(__file__).parent
