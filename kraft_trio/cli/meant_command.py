@@ -10,8 +10,8 @@ import click
 def meant_command(context: click.Context, given: str) -> str | None:
     """The command line up to the likely command, or None.  `given` is no command of the group of `context`.
 
-    A group with one command, such as `kraft server`, is easily taken for that command itself; then `given`, if it looks
-    like a file, is the value of the option that it requires.
+    A group with one command, such as `kraft server`, is easily taken for that command.  A file that was given to it is
+    then the value of the option that the command requires.
     """
     group = context.command
     assert isinstance(group, click.Group)
