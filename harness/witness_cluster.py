@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
 
 from harness.command import kraft
-from harness.kafka import java
+from harness.kafka import HOME, java
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import random_uuid
@@ -49,17 +49,32 @@ BROKEN: Final = (OSError, NetworkError, ProtocolError, UnsupportedVersionError)
 class WitnessCluster:
     """The owner calls `stop`.  `static` means kraft.version 0 and `controller.quorum.voters`."""
 
-    def __init__(self, directory: Path, *, static: bool = False, settings: dict[str, object] | None = None) -> None:
-        """`settings` are further ones of the witness."""
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        static: bool = False,
+        founders: Collection[int] = NODES,
+        settings: Mapping[str, object] | None = None,
+        controller_settings: Mapping[str, object] | None = None,
+        home: Path = HOME,
+    ) -> None:
+        """`founders` are the initial voters, if they are not static.  `settings` are further ones of the witness, and
+        `controller_settings` of the controllers.
+
+        `home` has the jars of the controllers.  It may be changed before they are started again.
+        """
+        self.home = home
+        self._founders = founders
         self.static = static
         self.directory = directory
         self.cluster_id = random_uuid()
         self.ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.witness = NodeProcess(WITNESS, self.folder(WITNESS), self.ports[WITNESS])
-        self._initial = ",".join(f"{id}@127.0.0.1:{port}:{random_uuid()}" for id, port in self.ports.items())
+        self._initial = ",".join(f"{id}@127.0.0.1:{self.ports[id]}:{random_uuid()}" for id in founders)
         for node_id in KAFKAS:
-            own = {**self._settings(node_id), "log.dirs": self.folder(node_id)}
+            own = {**self._settings(node_id), "log.dirs": self.folder(node_id), **(controller_settings or {})}
             self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in own.items()))
         self.witness.write_properties({**self._settings(WITNESS), "kraft.witness": "true", **(settings or {})})
 
@@ -86,9 +101,13 @@ class WitnessCluster:
 
     def start(self) -> None:
         """Format and run all three."""
-        founding = () if self.static else ("--initial-controllers", self._initial)
         for node_id in NODES:
-            self.format(node_id, *founding)
+            if self.static:
+                self.format(node_id)
+            elif node_id in self._founders:
+                self.format(node_id, "--initial-controllers", self._initial)
+            else:
+                self.format(node_id, "--no-initial-controllers")
         for node_id in NODES:
             self.run(node_id)
 
@@ -98,7 +117,7 @@ class WitnessCluster:
         if node_id == WITNESS:
             completed = kraft("storage", *arguments)
         else:
-            command = java("kafka.tools.StorageTool", *arguments, heap="128m")
+            command = java("kafka.tools.StorageTool", *arguments, heap="128m", home=self.home)
             completed = subprocess.run(command, capture_output=True, text=True, timeout=JVM_SECONDS, check=False)
         if completed.returncode != 0:
             raise RuntimeError(f"node {node_id}: {completed.stdout}{completed.stderr}")
@@ -113,7 +132,7 @@ class WitnessCluster:
             self.witness.start()
             return
         with (self.directory / f"node-{node_id}.log").open("ab") as log:
-            command = java("kafka.Kafka", str(self.properties(node_id)), heap="256m")
+            command = java("kafka.Kafka", str(self.properties(node_id)), heap="256m", home=self.home)
             self._processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
 
     def send(self, node_id: int, signal_number: signal.Signals) -> None:

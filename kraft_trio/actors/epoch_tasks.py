@@ -18,6 +18,7 @@ from kraft_trio.actors.leader_discovery import LeaderDiscovery
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.leadership import Leadership
 from kraft_trio.actors.served_mailbox import ServedMailbox
+from kraft_trio.actors.snapshot_copier import SnapshotCopier
 from kraft_trio.actors.update_voter_sender import UpdateVoterSender
 from kraft_trio.actors.vote_round import VoteRound
 from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
@@ -73,6 +74,7 @@ def start_epoch_tasks(
                 nursery.start_soon(AutoJoin(context, role).run)
             if registration is not None:
                 nursery.start_soon(ControllerRegistrar(context, role, registration).run)
+                nursery.start_soon(SnapshotCopier(context, role).run)
             return EpochTasks(follower)
         case Leader():
             leader_mailbox = ServedMailbox[LeaderMessage](LEADER_MAILBOX_SIZE)

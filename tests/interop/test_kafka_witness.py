@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from harness.kafka import java, kafka_version
+from harness.kafka import GOT, HOME, java, kafka_version
 from harness.waiting import wait_until
 from harness.witness_cluster import JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
 from scripts.controller_kills.witness_log import leaderships_s
@@ -72,6 +72,7 @@ async def compare_logs(cluster: WitnessCluster, *values: str) -> None:
         assert f"{MARK}{value}".encode() in b"".join(shared[2].values()), value
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 def test_either_controller_may_be_lost(make_cluster: Callable[..., WitnessCluster], static: bool) -> None:
     async def main(cluster: WitnessCluster) -> None:
@@ -103,6 +104,7 @@ def test_the_witness_leads_only_to_give_its_log_to_the_controller_that_is_behind
     run(main, make_cluster())
 
 
+@pytest.mark.nightly
 def test_a_disk_is_replaced(make_cluster: Callable[..., WitnessCluster]) -> None:
     async def main(cluster: WitnessCluster) -> None:
         active = await cluster.until_all_follow()
@@ -128,6 +130,7 @@ async def until_made(change: Callable[[], Awaitable[str]], made_before: str) -> 
             await trio.sleep(0.2)
 
 
+@pytest.mark.nightly
 def test_kafkas_tool_raises_kraft_version_with_the_witness(make_cluster: Callable[..., WitnessCluster]) -> None:
     if kafka_version() < (4, 1):
         pytest.skip("Kafka raises kraft.version from 4.1 on")
@@ -155,6 +158,100 @@ FALSE = {"kraft.witness": "false"}
 REFUSAL = "expected kraft.witness=true"
 
 
+@pytest.mark.nightly
+def test_without_the_key_it_is_not_added(make_cluster: Callable[..., WitnessCluster]) -> None:
+    """It goes on as an observer."""
+
+    async def main(cluster: WitnessCluster) -> None:
+        active = await cluster.active("without-us")
+        await until_it_observes(cluster)
+        refused = await cluster.add_voter(active, cluster.key_of(WITNESS))
+        assert refused == "invalid_request", refused
+        described = await cluster.describe(await cluster.active("refused"))
+        assert described is not None
+        assert [voter.key.id for voter in described.voters] == list(KAFKAS)
+        assert cluster.witness.running
+
+    run(main, make_cluster(founders=KAFKAS, settings=FALSE))
+
+
+@pytest.mark.nightly
+def test_it_is_added(make_cluster: Callable[..., WitnessCluster]) -> None:
+    async def main(cluster: WitnessCluster) -> None:
+        active = await cluster.active("without-us")
+        await until_it_observes(cluster)
+        await until_made(lambda: cluster.add_voter(active, cluster.key_of(WITNESS)), "duplicate_voter")
+        await lose_and_regain(cluster, signal.SIGKILL, "added")
+
+    run(main, make_cluster(founders=KAFKAS))
+
+
+async def until_it_observes(cluster: WitnessCluster) -> None:
+    with trio.fail_after(JVM_SECONDS):
+        while True:
+            answers = [await cluster.describe(node_id) for node_id in KAFKAS]
+            observers = [observer for answer in answers if answer is not None for observer in answer.observers]
+            if any(observer.key.id == WITNESS and observer.log_end_offset > 0 for observer in observers):
+                return
+            await trio.sleep(0.2)
+
+
+SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
+TRIMMING = {SNAPSHOTS: 2000, "metadata.log.segment.bytes": 1024, "metadata.max.retention.bytes": 0}
+
+
+@pytest.mark.nightly
+def test_it_trims_its_log_by_the_snapshots_of_the_controllers(make_cluster: Callable[..., WitnessCluster]) -> None:
+    async def main(cluster: WitnessCluster) -> None:
+        await cluster.until_all_follow()
+        with trio.fail_after(JVM_SECONDS):
+            while min(cluster.batches(WITNESS), default=0) == 0:
+                await cluster.active("more")
+                await trio.sleep(0.5)
+        assert "snapshot copied" in cluster.said(WITNESS)
+        await lose_and_regain(cluster, signal.SIGKILL, "trimmed")
+        await trio.to_thread.run_sync(cluster.end, WITNESS)
+        cluster.run(WITNESS)
+        await compare_logs(cluster, "without-trimmed")
+
+    run(main, make_cluster(settings=TRIMMING, controller_settings={SNAPSHOTS: 2000}))
+
+
+OLDER, NEWER = GOT / "4.1.0", HOME
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(
+    not (OLDER / "libs").is_dir() or kafka_version() <= (4, 1, 0), reason="needs Kafka 4.1.0 and a newer one"
+)
+def test_controllers_are_upgraded_one_after_the_other(make_cluster: Callable[..., WitnessCluster]) -> None:
+    """And then their metadata.version, which all registered controllers must support."""
+
+    async def main(cluster: WitnessCluster) -> None:
+        active = await cluster.until_all_follow()
+        cluster.home = NEWER
+        for node_id in sorted(KAFKAS, key=lambda node_id: node_id == active):
+            await lose_one_and_regain(cluster, node_id)
+        release = ".".join(map(str, kafka_version()[:2]))
+        upgraded = await trio.to_thread.run_sync(ask_kafka, cluster, "FeatureCommand", *TO_RELEASE, release)
+        assert "metadata.version was upgraded" in upgraded.stdout, upgraded.stdout + upgraded.stderr
+        await lose_and_regain(cluster, signal.SIGKILL, "upgraded")
+        await compare_logs(cluster, "without-upgraded")
+
+    run(main, make_cluster(home=OLDER))
+
+
+TO_RELEASE = ["upgrade", "--release-version"]
+
+
+async def lose_one_and_regain(cluster: WitnessCluster, node_id: int) -> None:
+    await trio.to_thread.run_sync(cluster.end, node_id, signal.SIGTERM)
+    await cluster.active(f"without-{node_id}")
+    cluster.run(node_id)
+    await cluster.until_all_follow()
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 def test_without_the_key_it_is_no_voter(make_cluster: Callable[..., WitnessCluster], static: bool) -> None:
     """It ends at the first contact, and the controllers go on."""

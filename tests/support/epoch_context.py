@@ -38,7 +38,7 @@ class LoneEpoch:
     """What requests have met."""
 
 
-def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
+def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp, log_config: LogConfig | None = None) -> LoneEpoch:
     """Over that node's own log, just formatted; nothing leaves its network client, which does not run."""
     machine, config = cluster.machines[node_id], cluster.config_of(node_id)
     log = Log.open(
@@ -46,7 +46,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp) -> LoneEpoch:
         machine.partition_path,
         topic_id=config.topic_id,
         static_voters=config.static_voter_set(),
-        config=LogConfig(),
+        config=log_config or LogConfig(),
         now_ms=lambda: 0,
     )
     told: list[ElectionMessage] = []
