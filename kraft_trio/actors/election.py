@@ -330,6 +330,7 @@ class Election:
             may_campaign=not self._is_shutting_down,
             highest_requested_epoch=self._guard.highest_requested_epoch(self._role.epoch),
             may_lead=self._restraint is None or self._restraint.may_lead(self.last_heard_s),
+            doubts_leader=self._restraint is not None and self._restraint.doubts_leader(self._tasks.replication),
             previous_voters=self._previous_voters,
         )
 
@@ -340,18 +341,9 @@ class Election:
         return -math.inf if self._restraint is None else self._restraint.asks_at_s(self.last_heard_s)
 
     def _note_for_restraint(self, restraint: WitnessRestraint, message: ElectionMessage) -> None:
-        match message:
-            case VoteReceived(request=request):
-                restraint.asked(request, self.last_heard_s)
-            case VoteRoundEnded(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Prospective):
-                restraint.round_ended(message.won or message.skip_pre_vote, self.last_heard_s)
-                return
-            case TimedOut(stamp=stamp) if stamp == self._stamp and isinstance(self._role, Prospective):
-                restraint.round_ended(False, self.last_heard_s)
-                return
-            case _:
-                return
-        if not restraint.is_needed(self.last_heard_s):
+        if isinstance(self._role, Prospective):
+            restraint.note_round(message, self._stamp, self.last_heard_s)
+        if not isinstance(message, VoteReceived) or not restraint.is_needed_after(message.request, self.last_heard_s):
             return
         if self._tasks.vote_round is not None and isinstance(self._role, Prospective):
             self._tasks.vote_round.ask_at(self._asks_at_s())

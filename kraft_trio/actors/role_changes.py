@@ -82,6 +82,8 @@ class Situation:
     """The highest epoch (inclusive) that a request may move this node to now (`protocol.epoch_limits`)."""
     may_lead: bool = True
     """False for a witness while others may win (`protocol.witness`)."""
+    doubts_leader: bool = False
+    """Whether a pre-vote of another voter makes this node give up the leader that it follows."""
     previous_voters: VoterSet = VoterSet()
     """The set before `voters`, or an empty set if `voters` is known to be committed."""
 
@@ -187,6 +189,8 @@ def _judge_vote(now: Situation, request: VoteRequest) -> Judgement:
     error = error or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
     if error is not None:
         return Judgement(ruling=Ruling(error, VoteDecision(False, error), is_too_far_ahead))
+    if now.doubts_leader and facts.pre_vote and now.voters.is_voter(facts.replica) and isinstance(now.role, Follower):
+        return Judgement((Event.FETCH_TIMED_OUT, _without_leader(now.role)))
     decision = decide_vote(now.role, facts, now.log_end)
     change = None if decision.voted_role is None else (Event.VOTE_GRANTED, decision.voted_role)
     return Judgement(change, Ruling(vote=decision))
@@ -246,6 +250,12 @@ def _on_vote_round_ended(now: Situation, ended: VoteRoundEnded) -> Change | None
             return None
 
 
+def _without_leader(role: Follower) -> Prospective:
+    return Prospective(
+        role.epoch, role.leader_id, role.leader_endpoints, role.voted, leader_resigned=role.leader_resigned
+    )
+
+
 def _on_timeout(now: Situation) -> Change | None:
     role = now.role
     campaigns = now.may_campaign and now.is_needed and role.epoch < MAX_EPOCH
@@ -255,10 +265,7 @@ def _on_timeout(now: Situation) -> Change | None:
             endpoints = voter.endpoints if voter is not None else Endpoints()
             return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, role.leader_id, endpoints, role.voted)
         case Follower() if campaigns:
-            known = Prospective(
-                role.epoch, role.leader_id, role.leader_endpoints, role.voted, leader_resigned=role.leader_resigned
-            )
-            return Event.FETCH_TIMED_OUT, known
+            return Event.FETCH_TIMED_OUT, _without_leader(role)
         case Prospective():
             return after_lost_pre_vote(role)
         case Candidate():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import trio
 
 from kraft_trio.actors.epoch_context import NodeContext
+from kraft_trio.actors.follower_replication import FollowerReplication
 from kraft_trio.logs import get_logger
+from kraft_trio.messages import ElectionMessage, Stamp, TimedOut, VoteRoundEnded
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.protocol.witness import PATIENCE, WitnessStanding
+from kraft_trio.protocol.witness import PATIENCE, WitnessStanding, doubts_leader
 from kraft_trio.wire.apis.vote import VoteRequest
 
 log = get_logger(__name__)
@@ -29,8 +31,18 @@ class WitnessRestraint:
         """How long the others have, if it is not known that they need this node."""
         return PATIENCE * self._timeout_s
 
-    def asked(self, request: VoteRequest, heard_s: float | None) -> None:
-        """Note that a node has asked for a vote or pre-vote.  Only those of voters count."""
+    def doubts_leader(self, replication: object) -> bool:
+        """Whether a voter's pre-vote makes this node give up its leader; `replication` is that of its role."""
+        heard_s = replication.last_heard_s if isinstance(replication, FollowerReplication) else None
+        fetch_timeout_s = self._context.config.fetch_timeout_ms / 1000
+        return heard_s is not None and doubts_leader(trio.current_time() - heard_s, fetch_timeout_s)
+
+    def is_needed_after(self, request: VoteRequest, heard_s: float | None) -> bool:
+        """Note a request for a vote or pre-vote.  Returns whether a voter is known whose log is behind."""
+        self._asked(request, heard_s)
+        return self._campaigns_at_s(heard_s) is not None
+
+    def _asked(self, request: VoteRequest, heard_s: float | None) -> None:
         if request.replica.id == self._context.key.id or not self._context.log.voters.voters.is_voter(request.replica):
             return
         theirs = OffsetAndEpoch(request.last_offset, request.last_offset_epoch)
@@ -40,18 +52,16 @@ class WitnessRestraint:
         if is_behind and before.behind_since_s is None:
             log.info("voter is behind this witness", voter_id=request.replica.id, theirs=str(theirs))
 
-    def round_ended(self, won: bool, heard_s: float | None) -> None:
-        """Note the result of this node's own pre-vote."""
+    def note_round(self, message: ElectionMessage, stamp: Stamp, heard_s: float | None) -> None:
+        """Note the result of this node's own pre-votes, if the message is one."""
+        if not isinstance(message, VoteRoundEnded | TimedOut) or message.stamp != stamp:
+            return
         standing = self._standing.after_leader(heard_s)
-        if not won:
+        if isinstance(message, TimedOut) or not (message.won or message.skip_pre_vote):
             standing = standing.found_no_majority()
         elif not self.may_lead(heard_s):
             standing = standing.spared_majority(trio.current_time())
         self._standing = standing
-
-    def is_needed(self, heard_s: float | None) -> bool:
-        """Whether a voter is known whose log is behind."""
-        return self._campaigns_at_s(heard_s) is not None
 
     def may_lead(self, heard_s: float | None) -> bool:
         """Whether a won pre-vote makes this node a candidate."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import trio
 
-from kraft_trio.protocol.roles import Follower, Leader
+from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.tracing.events import TraceEvent
-from kraft_trio.wire.api import TRANSFER_LEADERSHIP
+from kraft_trio.wire.api import TRANSFER_LEADERSHIP, VOTE
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
+from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import RawClient, batch_of
+from tests.support.raw_client import FORGED, TOPIC, RawClient, batch_of
 from tests.support.voter_change_requests import ask, elected
 
 WITNESS = 3
@@ -103,6 +104,40 @@ async def test_it_waits_even_if_its_leader_names_it_first(cluster: Cluster) -> N
     await cluster.wait_for_leader(other_than=leader)
     assert found
     assert WITNESS not in found
+
+
+@pytest.mark.parametrize(("silent_s", "is_granted"), [(0.5, False), (1.2, True)])
+def test_a_pre_vote_makes_it_give_up_a_leader_that_is_silent(silent_s: float, is_granted: bool) -> None:
+    """Long before its own fetch timeout of two seconds is over."""
+
+    @on_cluster(witnesses=(WITNESS,), invariants=FORGED)
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        [other] = [node for node in cluster.others(leader) if node.key.id != WITNESS]
+        await kill(cluster, other.key.id)
+        cluster.partition({leader.key.id}, {WITNESS}, silent=True)
+        await trio.sleep(silent_s)
+        witness = cluster.nodes[WITNESS]
+        assert isinstance(witness.view.role, Follower)
+        end = witness.log.end
+        request = VoteRequest(
+            CLUSTER_ID,
+            WITNESS,
+            TOPIC,
+            0,
+            other.key,
+            witness.view.epoch,
+            witness.key.directory_id,
+            end.offset,
+            end.epoch,
+            pre_vote=True,
+        )
+        assert (await ask(cluster, witness, VOTE, request)).vote_granted == is_granted
+        assert isinstance(witness.view.role, Prospective if is_granted else Follower)
+        assert witness.view.epoch == leader.view.epoch
+
+    test()
 
 
 @on_cluster(witnesses=(1, 2, 3))

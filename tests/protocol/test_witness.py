@@ -6,7 +6,7 @@ import pytest
 
 from kraft_trio.protocol.features import claimed_features
 from kraft_trio.protocol.types import VersionRange
-from kraft_trio.protocol.witness import MAJORITIES, PATIENCE, WitnessStanding
+from kraft_trio.protocol.witness import MAJORITIES, PATIENCE, WitnessStanding, doubts_leader
 
 TIMEOUT_S = 1.0
 BEHIND, ABLE = True, False
@@ -65,6 +65,11 @@ def test_a_leader_makes_older_news_void() -> None:
     assert standing.after_leader(None) is standing
     assert standing.after_leader(5.9) is standing
     assert standing.after_leader(6.0) == WitnessStanding()
+
+
+@pytest.mark.parametrize(("silent_s", "doubts"), [(0.0, False), (0.9, False), (1.0, True), (5.0, True)])
+def test_half_a_fetch_timeout_without_an_answer_is_enough_to_doubt(silent_s: float, doubts: bool) -> None:
+    assert doubts_leader(silent_s, 2.0) == doubts
 
 
 def test_a_witness_claims_any_level_but_of_its_own_feature() -> None:
