@@ -435,8 +435,7 @@ class Election:
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:
         """The leader has resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""
         successors = request.preferred_candidates or tuple(ReplicaKey(id) for id in request.preferred_successors)
-        # A witness waits for the others, and is then asked for its vote.
-        position = None if self._restraint is not None else successor_position(self._key, successors)
+        position = successor_position(self._key, successors)
         backoff_ms = successor_backoff_ms(position, len(successors), self._config.election_backoff_max_ms)
         if isinstance(self._role, Follower) and isinstance(self._tasks.replication, FollowerReplication):
             self._amend_role(Event.LEADER_RESIGNED, attrs.evolve(self._role, leader_resigned=True))
