@@ -289,6 +289,8 @@ class TestOptions:
         [
             ({"voters": 0}, "nodes: 0; expected 1 to 9"),
             ({"voters": 10}, "nodes: 10; expected 1 to 9"),
+            ({"voters": 2, "witness": True}, "nodes: 2; expected 3 to 9 with a witness"),
+            ({"clique": True, "witness": True}, "witness: excluded by a clique"),
             ({"observers": -1}, "observers: -1; expected 0 to 9"),
             ({"duration_us": 0}, "time: 0s; expected more"),
         ],
@@ -296,3 +298,11 @@ class TestOptions:
     def test_what_no_cluster_can_be(self, options: dict[str, int], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
             PlanOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_witness_is_the_last_of_at_least_three_voters_that_do_not_change() -> None:
+    for seed in range(20):
+        plan = make_plan(seed, PlanOptions(witness=True))
+        assert len(plan.header.voters) >= 3
+        assert plan.header.witnesses == plan.header.voters[-1:]
+        assert plan.is_fair_by_itself

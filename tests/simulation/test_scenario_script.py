@@ -54,11 +54,11 @@ def test_spaces_do_not_matter() -> None:
 
 
 def test_a_script_is_made_of_steps() -> None:
-    header = Header(seed=3, observers=(9,), settings=(("controller.quorum.append.linger.ms", "5"),))
+    header = Header(seed=3, observers=(9,), witnesses=(3,), settings=(("controller.quorum.append.linger.ms", "5"),))
     script = Script.of(header, [Crash((1,)), Heal()], comment="found by seed 3\n\nshrunk")
     assert script.text == (
         "# found by seed 3\n#\n# shrunk\n"
-        "seed 3\nvoters 1 2 3\nobservers 9\nset controller.quorum.append.linger.ms 5\n\ncrash 1\nheal\n"
+        "seed 3\nvoters 1 2 3\nobservers 9\nwitnesses 3\nset controller.quorum.append.linger.ms 5\n\ncrash 1\nheal\n"
     )
     assert parse_script(script.text) == script
 
@@ -79,6 +79,8 @@ def test_outputs_are_put_below_their_steps() -> None:
         ("voters 1 2\ncrash one", 2, "'one'; expected node ids"),
         ("voters", 1, "the line ends; expected node ids: voters N..."),
         ("voters 1 2\nobservers 2", 2, "node 2 is a voter and an observer; expected other observers than voters 1 2"),
+        ("witnesses 4", 1, "witness 4 is no node; expected some of 1 2 3, which come first"),
+        ("voters 1 2 3\nset kraft.witness true", 2, "kraft.witness is what the simulator gives each node"),
         ("observers 2", 1, "node 2 is a voter and an observer; expected other observers than voters 1 2 3"),
         ("observers 4\nvoters 4 5", 2, "node 4 is a voter and an observer"),
         ("voters 1\nvoters 1", 2, "'voters' twice; expected it once"),
