@@ -20,6 +20,7 @@ from kraft_trio.actors.epoch_context import NodeContext, TellElection
 from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
+from kraft_trio.actors.log_directory_requests import LogDirectoryRequests
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.reassignment_requests import ReassignmentRequests
@@ -53,6 +54,7 @@ from kraft_trio.wire.apis.api_versions import (
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
+from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -117,6 +119,7 @@ class RequestRouter:
         self._list_offsets = ListOffsetsRequests(context, view)
         self._clients = ClientRequests(context, view, checker)
         self._cluster = ClusterRequests(context, view, forwarder)
+        self._log_directories = LogDirectoryRequests(context)
         self._gossip = gossip
         self._not_served = frozenset({DISCOVER_VOTERS.key} if gossip is None else ())
 
@@ -173,6 +176,8 @@ class RequestRouter:
                 return await self._cluster.metadata(request, listener_name)
             case DescribeClusterRequest():
                 return await self._cluster.describe_cluster(request, listener_name)
+            case DescribeLogDirsRequest():
+                return Ready(self._log_directories.answer(request))
             case ListOffsetsRequest():
                 return await self._list_offsets.route(request)
             case InitProducerIdRequest():

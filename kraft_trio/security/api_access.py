@@ -13,6 +13,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionRea
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
+from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
@@ -68,6 +69,7 @@ NEEDS: Final[Mapping[type, Need | None]] = {
     TransferLeadershipRequest: _ALTER,
     ListPartitionReassignmentsRequest: _DESCRIBE,
     DescribeQuorumRequest: _DESCRIBE,
+    DescribeLogDirsRequest: _DESCRIBE,
     InitProducerIdRequest: Need(Operation.idempotent_write),
     ProduceRequest: Need(Operation.write, ResourceType.topic),
     ListOffsetsRequest: Need(Operation.describe, ResourceType.topic),

@@ -11,6 +11,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import ALTER_PARTITION_R
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
 from kraft_trio.wire.apis.describe_cluster import DESCRIBE_CLUSTER
+from kraft_trio.wire.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
 from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.discover_voters import DISCOVER_VOTERS
 from kraft_trio.wire.apis.end_quorum_epoch import END_QUORUM_EPOCH
@@ -41,6 +42,7 @@ __all__ = [
     "API_VERSIONS",
     "BEGIN_QUORUM_EPOCH",
     "DESCRIBE_CLUSTER",
+    "DESCRIBE_LOG_DIRS",
     "DESCRIBE_QUORUM",
     "DISCOVER_VOTERS",
     "END_QUORUM_EPOCH",
@@ -76,6 +78,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     API_VERSIONS,
     INIT_PRODUCER_ID,
     SASL_AUTHENTICATE,
+    DESCRIBE_LOG_DIRS,
     INCREMENTAL_ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,

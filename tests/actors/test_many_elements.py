@@ -25,6 +25,7 @@ from kraft_trio.wire.api import (
     ALTER_PARTITION_REASSIGNMENTS,
     APIS,
     BEGIN_QUORUM_EPOCH,
+    DESCRIBE_LOG_DIRS,
     DESCRIBE_QUORUM,
     DISCOVER_VOTERS,
     END_QUORUM_EPOCH,
@@ -44,6 +45,7 @@ from kraft_trio.wire.api import (
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest, ReassignedPartition
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
@@ -154,6 +156,9 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     reassigned = ListPartitionReassignmentsRequest(1000, ((TOPIC, 0),))
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics"
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partition_indexes"
+    directories = DescribeLogDirsRequest(((TOPIC, 0),))
+    yield DESCRIBE_LOG_DIRS, 3, directories, "topics"
+    yield DESCRIBE_LOG_DIRS, 3, directories, "topics.partitions"
 
 
 ARRAYS: Final = tuple(one_of_each())

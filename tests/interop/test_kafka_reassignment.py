@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.kafka import java, kafka_version
+from harness.kafka import java
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
@@ -203,11 +203,6 @@ def test_java_hears_that_static_voters_stay(tmp_path: Path) -> None:
 # The tool
 
 
-needs_no_log_dirs = pytest.mark.skipif(
-    kafka_version() >= (4, 2), reason="since 4.2, --execute asks for DescribeLogDirs, which nodes do not serve"
-)
-
-
 class Tool:
     """kafka-reassign-partitions with one file for our partition."""
 
@@ -225,7 +220,6 @@ class Tool:
         return completed.stdout
 
 
-@needs_no_log_dirs
 def test_kafka_reassign_partitions_brings_other_voters_in(make_quorum: Any, tmp_path: Path) -> None:
     """The last newcomer is advertised where nobody listens until it is restarted."""
     quorum: Quorum = make_quorum(3, 3, controller_quorum_fetch_timeout_ms="5000")
@@ -250,7 +244,6 @@ def test_kafka_reassign_partitions_brings_other_voters_in(make_quorum: Any, tmp_
     assert "Clearing topic-level throttles on topic __cluster_metadata" in verified
 
 
-@needs_no_log_dirs
 def test_kafka_reassign_partitions_cancels(unfit: tuple[Quorum, dict[int, str]], tmp_path: Path) -> None:
     quorum, clients = unfit
     reassign = Tool(clients[1], tmp_path / "target.json", [1, 2, 4])
@@ -259,7 +252,6 @@ def test_kafka_reassign_partitions_cancels(unfit: tuple[Quorum, dict[int, str]],
     assert voters(quorum) == [1, 2, 3]
 
 
-@needs_no_log_dirs
 def test_kafka_reassign_partitions_cannot_throttle(unfit: tuple[Quorum, dict[int, str]], tmp_path: Path) -> None:
     quorum, clients = unfit
     reassign = Tool(clients[1], tmp_path / "target.json", [1, 2])

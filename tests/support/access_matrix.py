@@ -20,6 +20,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionRea
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
+from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
@@ -145,6 +146,7 @@ def rows(topic_id: UUID) -> dict[str, Row]:
         ),
         "DescribeCluster": row(apis.DESCRIBE_CLUSTER, DescribeClusterRequest(), ANONYMOUS),
         "DescribeQuorum": row(apis.DESCRIBE_QUORUM, DescribeQuorumRequest(_META), OPERATOR, MANAGER),
+        "DescribeLogDirs": row(apis.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(), OPERATOR, MANAGER),
         "ListPartitionReassignments": row(
             apis.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest(1000), OPERATOR, MANAGER
         ),
@@ -170,7 +172,7 @@ def rows(topic_id: UUID) -> dict[str, Row]:
 
 
 _OF_CLIENTS: Final = frozenset(
-    {"Produce", "ListOffsets", "FindCoordinator", "InitProducerId"}
+    {"Produce", "ListOffsets", "FindCoordinator", "InitProducerId", "DescribeLogDirs"}
     | {"Metadata", "Metadata of all topics", "Metadata of no topic"}
 )
 """Kafka's controllers do not serve these; this project's nodes have the topic, so they do on each listener."""

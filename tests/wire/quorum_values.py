@@ -16,6 +16,12 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
     ReassignmentResult,
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.describe_log_dirs import (
+    DescribedPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDirectory,
+)
 from kraft_trio.wire.apis.describe_quorum import (
     DescribedProducer,
     DescribeQuorumRequest,
@@ -287,6 +293,25 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         error_message=st.none() | texts,
         reassignments=tuples(st.builds(OngoingReassignment, texts, int32, tuples(int32), tuples(int32), tuples(int32))),
     ),
+    ("DescribeLogDirs", "request"): st.builds(
+        DescribeLogDirsRequest,
+        partitions=st.none() | tuples(st.tuples(texts, int32)).map(lambda pairs: tuple(sorted(pairs))),
+    ),
+    ("DescribeLogDirs", "response"): st.builds(
+        DescribeLogDirsResponse,
+        error=errors,
+        directories=tuples(
+            st.builds(
+                LogDirectory,
+                texts,
+                tuples(st.builds(DescribedPartition, texts, int32, int64, int64, st.booleans())),
+                errors,
+                int64,
+                int64,
+                st.booleans(),
+            )
+        ),
+    ),
     ("ReplicaSnapshots", "request"): st.builds(
         ReplicaSnapshotsRequest, cluster_id=st.none() | texts, take=st.booleans(), with_status=st.booleans()
     ),
@@ -336,6 +361,11 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
     ("Vote", ReplicaKey): {"directory_id": (1, FOREVER, NO_DIRECTORY_ID)},
     ("Vote", VoteResponse): {"leader_endpoint": (1, FOREVER, None)},
     ("UpdateFeatures", UpdateFeaturesResponse): {"results": (0, 1, ())},
+    ("DescribeLogDirs", LogDirectory): {
+        "total_bytes": (4, FOREVER, -1),
+        "usable_bytes": (4, FOREVER, -1),
+        "is_cordoned": (5, FOREVER, False),
+    },
     ("BeginQuorumEpoch", BeginQuorumEpochRequest): {
         "voter_id": (1, FOREVER, -1),
         "voter_directory_id": (1, FOREVER, NO_DIRECTORY_ID),
