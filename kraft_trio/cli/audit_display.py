@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 MOST_SHOWN: Final = 20
-"""Most violations that are printed; the rest are only counted."""
+"""Most violations, and most repairs, that are printed; the rest of the violations are only counted."""
 MOST_CLUSTERS: Final = 40
 """Most clusters that are listed; `--out` stores all of them."""
 
@@ -65,6 +65,8 @@ def show(found: Audit) -> None:
     left = found.errors + found.warnings - len(found.violations[:MOST_SHOWN])
     if left:
         echo(f"… and {counted(left, 'violation')} more")
+    for repair in found.repairs[:MOST_SHOWN]:
+        echo_line(f"repair: {repair}")
     checks = len({result.check for result in found.results})
     echo(
         f"{counted(len(found.clusters), 'cluster')}, {counted(checks, 'check')}: "

@@ -17,6 +17,7 @@ from kraft_trio.spark.audit.check import FIGURES, Check, cluster_of
 from kraft_trio.spark.audit.engine import Engine
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
 from kraft_trio.spark.audit.inputs import check_inputs, chosen
+from kraft_trio.spark.audit.repair import Repair, find_repairs
 from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
 from kraft_trio.spark.audit.tables import MAIN_TABLES, names_there, views_for
 
@@ -44,6 +45,8 @@ class Audit:
     """At most about MOST_VIOLATIONS of each check."""
     figures: Figures
     """Data for the report's plots, for the most important clusters; empty unless requested."""
+    repairs: tuple[Repair, ...] = ()
+    """Whole copies of what is damaged."""
 
     @property
     def errors(self) -> int:
@@ -97,7 +100,9 @@ def audit(
         raw |= read_traces(spark, traces)
     with scratch_folder(spark, scratch) as folder:
         engine = SparkEngine(spark, raw, folder)
-        return audit_tables(engine, checks=checks, with_figures=with_figures, on_progress=on_progress)
+        return audit_tables(
+            engine, directories=directories, checks=checks, with_figures=with_figures, on_progress=on_progress
+        )
 
 
 def _audit_here(
@@ -107,17 +112,20 @@ def _audit_here(
 
     with tempfile.TemporaryDirectory(prefix="kraft-audit-", ignore_cleanup_errors=True) as folder:
         with closing(LocalEngine(decode_directories(directories), folder)) as engine:
-            return audit_tables(engine, checks=checks, with_figures=with_figures, on_progress=on_progress)
+            return audit_tables(
+                engine, directories=directories, checks=checks, with_figures=with_figures, on_progress=on_progress
+            )
 
 
 def audit_tables(
     engine: Engine,
     *,
+    directories: Sequence[str] = (),
     checks: Collection[str] | None = None,
     with_figures: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
-    """Audit the raw tables of an engine."""
+    """Audit the raw tables of an engine.  Repairs are found if it read them from these directories."""
     began = datetime.now(UTC)
     there = names_there(engine.raw)
     able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
@@ -138,6 +146,9 @@ def audit_tables(
     violations = [violation for check in able for violation in found[check.name][1]]
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     done = Audit(run_id, began, tuple(results), tuple(violations), {})
+    if directories:
+        violated = {result.check for result in results if result.violations}
+        done = attrs.evolve(done, repairs=find_repairs(engine, directories, violated))
     if with_figures:
         progress.next("figures")
         drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]

@@ -150,3 +150,6 @@ VIEWS: Final[tuple[View, ...]] = tuple(_in_order({name: _view(name, text) for na
 
 FIGURES: Final[tuple[View, ...]] = tuple(_view(name, text) for name, text in _texts("figures"))
 """The queries behind the report's plots; their parameter is the clusters to draw."""
+
+REPAIRS: Final[tuple[View, ...]] = tuple(_view(name, text) for name, text in _texts("repairs"))
+"""The queries that find whole copies of what is damaged."""

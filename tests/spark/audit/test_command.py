@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ from kraft_trio.storage.meta_properties import (
 )
 from tests.spark.directories import make_kafkas
 
-from .conftest import audit_of
+from .conftest import PARTITION, audit_of
+from .test_document import change_a_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +106,40 @@ def test_spark_at_a_master(spark: SparkSession, damaged: Path, tmp_path: Path, m
     assert [*scratch.iterdir()] == []
     assert Path(lines[0].removeprefix("report: ")).exists()
     assert spark.read.parquet(f"{tmp_path}/out/results").count() == 1
+
+
+def test_damage_is_repaired_from_a_replica_that_has_it_whole(
+    kraft: CliRunner, backups: Path, damaged: Path, tmp_path: Path
+) -> None:
+    """By the commands that it prints: of a batch, of bytes that are no batch, and of a snapshot."""
+    log = damaged / "node-4" / PARTITION / "00000000000000000014.log"
+    content = bytearray(log.read_bytes())
+    content[8:17] = bytes(9)
+    log.write_bytes(content)
+    snapshot = max((damaged / "node-1" / PARTITION).glob("*.checkpoint"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-5])
+    code, lines = run(kraft, f"{damaged}/node-*")
+    assert code == 1
+    repairs = [line for line in lines if line.startswith("repair: ")]
+    assert len(repairs) == 3
+    first = f"repair: {damaged}/node-2, {log.name}, position "
+    assert [line for line in repairs if line.startswith(first) and f"whole in {damaged}/node-1, " in line]
+    for line in repairs:
+        command, verify = line.partition("while the node is stopped: ")[2].split(" && ")
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+        assert verify.startswith("kraft log verify ")
+    for path in (log, snapshot, damaged / "node-2" / PARTITION / log.name):
+        assert path.read_bytes() == (backups / path.relative_to(damaged)).read_bytes()
+    _, lines = run(kraft, f"{damaged}/node-*")
+    assert lines[-1].endswith("0 errors, 1 warning"), "the torn tail is no damage"
+
+
+def test_replicas_that_disagree_repair_nothing(kraft: CliRunner, damaged: Path) -> None:
+    """All that is told is who has it whole; another check tells that they differ."""
+    change_a_value(damaged / "node-1" / PARTITION / "00000000000000000014.log", offset=14)
+    _, lines = run(kraft, f"{damaged}/node-*")
+    [repair] = [line for line in lines if line.startswith("repair: ")]
+    assert repair.endswith(f": whole in {damaged}/node-1, {damaged}/node-3, {damaged}/node-4")
 
 
 def make_fleet(folder: Path, **clusters: Path) -> list[str]:
