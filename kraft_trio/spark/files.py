@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -148,7 +149,11 @@ class UrlFiles:
         return cast(IO[bytes], self._system.open(path, "rb"))
 
     def write(self, folder: str, name: str, content: bytes) -> None:
-        """Write a file, which gets its name when it is complete; creates the folder.  Raises OSError."""
+        """Write a file, which gets its name when it is complete; creates the folder, but no bucket.  Raises OSError."""
+        path = self._system._strip_protocol(folder)
+        bucket = path.partition("/")[0]
+        if bucket and not self._system.exists(bucket):
+            raise FileNotFoundError(errno.ENOENT, f"there is no bucket {bucket}", folder)
         self._system.makedirs(folder, exist_ok=True)
         hidden = f"{folder.rstrip('/')}/.{name}"
         self._system.pipe_file(hidden, content)

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 from kraft_trio.errors import StorageError
@@ -63,3 +64,29 @@ def test_where_nothing_can_be_written_the_place_is_named(spark: SparkSession, tm
     (tmp_path / "results").write_text("no directory")
     with pytest.raises(StorageError, match="results: cannot be written: "):
         append_history(spark, audit_of("run"), str(tmp_path))
+
+
+@pytest.mark.parametrize("url", [None, "memory://audits"])
+def test_without_spark(url: str | None, tmp_path: Path) -> None:
+    """The same files, in a directory or wherever fsspec leads to, and nothing else."""
+    import fsspec
+
+    from kraft_trio.spark.audit.store import append_history
+
+    out = url or str(tmp_path / "audits")
+    for run_id in ("run-1", "run-2"):
+        append_history(None, audit_of(run_id), out)
+    files, path = fsspec.core.url_to_fs(out)
+    for name in ("results", "violations"):
+        found = sorted(file.rpartition("/")[2] for file in files.find(f"{path}/{name}"))
+        assert found == ["part-run-1.parquet", "part-run-2.parquet"]
+        kept = pq.read_table(f"{path}/{name}", filesystem=files).to_pylist()
+        assert sorted(row["run_id"] for row in kept) == ["run-1", "run-2"]
+
+
+def test_without_spark_where_nothing_can_be_written(tmp_path: Path) -> None:
+    from kraft_trio.spark.audit.store import append_history
+
+    (tmp_path / "results").write_text("no directory")
+    with pytest.raises(StorageError, match="results: cannot be written: File exists"):
+        append_history(None, audit_of("run"), str(tmp_path))
