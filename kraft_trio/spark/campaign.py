@@ -17,6 +17,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import CampaignError
 from kraft_trio.simulation.campaign.chunks import Chunk
 from kraft_trio.simulation.campaign.outcome import Outcome
+from kraft_trio.spark.classic import check_classic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,10 @@ def retrying(master: str) -> str:
 def run_chunks(spark: SparkSession, chunks: Iterable[Chunk], task: Task) -> Generator[Outcome, None, None]:
     """Run every chunk as a task, and yield the outcomes of each chunk when its task ends.
 
-    Raises CampaignError if a task fails for good.  Closing the iterator cancels the running tasks.
+    Raises CampaignError if a task fails for good, and ConfigError for a session of Spark Connect.  Closing the iterator
+    cancels the running tasks.
     """
+    check_classic(spark, "a campaign of simulations")
     todo = list(chunks)
     if not todo:
         return

@@ -1,30 +1,32 @@
-"""A reader that receives the query's filters and skips data that cannot match.
-
-It is a separate class because Spark refuses readers with `pushFilters` unless `spark.sql.python.filterPushdown.enabled`
-is set.
-"""
+"""The reader of directories as Spark gets it: column names in any case, and filters if Spark pushes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 import pyarrow as pa
 from pyspark.sql.datasource import (
     ColumnPath,
+    DataSourceReader,
     EqualTo,
     Filter,
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    InputPartition,
     LessThan,
     LessThanOrEqual,
 )
+from pyspark.sql.types import StructType
 
+from kraft_trio.errors import ConfigError
+from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.partitions import DirectoryReader
-from kraft_trio.spark.schemas import CONTENTS, REPLICA
+from kraft_trio.spark.partitions import DirectoryReader, checked_options
+from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, REPLICA
+from kraft_trio.spark.table_properties import NO_PATH
 
 _FIRST = {
     "offset": "start_offset",
@@ -37,6 +39,25 @@ _OF_REPLICA = {column.name: int if pa.types.is_integer(column.type) else str for
 """The columns that describe replicas, and the type of each."""
 
 
+Push = Callable[[list[Filter]], Iterable[Filter]]
+
+
+class WhenAllowed:
+    """A reader's `pushFilters`, which Spark calls if `spark.sql.python.filterPushdown.enabled` is set.
+
+    Without the setting, Spark refuses a reader that overrides the method.  It tells an override by the function behind
+    the method, and finds the one of DataSourceReader here.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, push: Push) -> None:
+        self._push = push
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._push(filters)
+
+
 class FilteringReader(DirectoryReader):
     """Skips replicas, segments and batches that a filter excludes.
 
@@ -44,7 +65,25 @@ class FilteringReader(DirectoryReader):
     match.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        """Raises ConfigError for an unknown option or column, and without a path."""
+        read = checked_options(options)
+        if not read["path"] and not read["paths"]:
+            raise ConfigError(NO_PATH)
+        known = as_known(schema, [column.name for column in (*CONTENTS[read["content"]], RECORD_HEADERS)])
+        super().__init__(options, known)
+        self._spelled = tuple(schema.names)
+        """The columns' names as the user writes them."""
+        self._known = dict(zip(self._spelled, known.names, strict=True))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return (batch.rename_columns(self._spelled) for batch in super().read(partition))
+
+    @property
+    def pushFilters(self) -> WhenAllowed:
+        return WhenAllowed(self._push if self._options["pushFilters"] else list)
+
+    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
         for filter in filters:
             self._narrow(filter)
         return filters
@@ -73,8 +112,8 @@ class FilteringReader(DirectoryReader):
         """The column's name if it belongs to the content.  Columns made from values may have any name, such as
         `last_offset`.
         """
-        name = attribute[0]
-        return name if name in (column.name for column in CONTENTS[self._plan.content]) else None
+        name = self._known.get(attribute[0])
+        return name if name in [column.name for column in CONTENTS[self._plan.content]] else None
 
     def _narrow_numbers(self, attribute: ColumnPath, value: Any, first: Any, last: Any) -> None:
         """Both ends are inclusive; None means unbounded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -59,15 +59,44 @@ def whole_number(minimum: int = 0, maximum: int = 2**63 - 1) -> Callable[[str], 
     return read
 
 
-EARLIEST, LATEST = 0, 2**63 - 1
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+Place = int | str
+"""An offset, or EARLIEST or LATEST."""
+
+_STORED: Final = {EARLIEST: 0, LATEST: 2**63 - 1}
+"""Where a stored log begins and ends at the most."""
 
 
-def earliest_or_offset(text: str) -> int:
-    return EARLIEST if text.lower() == "earliest" else whole_number()(text)
+def place(*words: str) -> Callable[[str], Place]:
+    """One of these words, an offset, or the offset as `{"offset": N}`."""
+    word = choice(*words)
+
+    def read(text: str) -> Place:
+        number: object = text.strip()
+        if text.lstrip().startswith("{"):
+            fields = _json(text)
+            if not isinstance(fields, dict) or fields.keys() != {"offset"}:
+                raise ValueError
+            number = str(fields["offset"])
+        try:
+            return whole_number()(str(number))
+        except ValueError:
+            return word(str(number))
+
+    return read
 
 
-def latest_or_offset(text: str) -> int:
-    return LATEST if text.lower() == "latest" else whole_number()(text)
+def stored_place(*words: str) -> Callable[[str], int]:
+    """Like `place`, as an offset that no stored log exceeds."""
+    read = place(*words)
+
+    def read_offset(text: str) -> int:
+        found = read(text)
+        return found if isinstance(found, int) else _STORED[found]
+
+    return read_offset
 
 
 def epoch_range(text: str) -> tuple[int, int]:
@@ -80,16 +109,21 @@ def epoch_range(text: str) -> tuple[int, int]:
     return epochs
 
 
+def _json(text: str) -> Any:
+    """Raises ValueError, also for what is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError from None
+
+
 def any_text(text: str) -> str:
     return text
 
 
 def texts_of_json(text: str) -> tuple[str, ...]:
     """The texts in a JSON list."""
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise ValueError from None
+    found = _json(text)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise ValueError
     return tuple(found)
@@ -127,7 +161,7 @@ PATH = Option("path", any_text, "a path, a glob or a URL", "", "the path passed 
 PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
 
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
-OF_RECORDS = ("records", "snapshot-records")
+OF_RECORDS = ("records", "snapshot-records", "latest-by-key")
 
 READ_OPTIONS = (
     PATH,
@@ -136,21 +170,30 @@ READ_OPTIONS = (
     MODE,
     Option(
         "startingOffsets",
-        earliest_or_offset,
-        "earliest or an offset",
-        EARLIEST,
+        stored_place(EARLIEST, LATEST),
+        'earliest, latest, an offset, or {"offset": N}',
+        _STORED[EARLIEST],
         "first offset, inclusive; in snapshots, counted from their start",
         "earliest",
         OF_BATCHES,
     ),
     Option(
         "endingOffsets",
-        latest_or_offset,
-        "latest or an offset",
-        LATEST,
+        stored_place(LATEST),
+        'latest, an offset, or {"offset": N}',
+        _STORED[LATEST],
         "end, exclusive; counted the same way",
         "latest",
         OF_BATCHES,
+    ),
+    Option(
+        "asOfOffset",
+        stored_place(LATEST),
+        'latest, an offset, or {"offset": N}',
+        _STORED[LATEST],
+        "end of the records that make up the state, exclusive",
+        "latest",
+        ("latest-by-key",),
     ),
     Option(
         "epochs",
@@ -195,9 +238,9 @@ READ_OPTIONS = (
         "pushFilters",
         boolean,
         "true or false",
-        False,
-        "skips data that filters exclude by offset, epoch, replica or `control`; needs "
-        "`spark.sql.python.filterPushdown.enabled=true`",
+        True,
+        "skips data that filters exclude by offset, epoch, replica or `control`, if "
+        "`spark.sql.python.filterPushdown.enabled` is true",
     ),
 )
 """The options of the batch source `kraft`."""

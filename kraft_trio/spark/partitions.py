@@ -19,6 +19,7 @@ from kraft_trio.spark.pieces import Piece, pack, plan_pieces, task_bytes
 from kraft_trio.spark.reading import ReadPlan, read_pieces
 from kraft_trio.spark.replicas import find_replicas
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
+from kraft_trio.spark.table_properties import NO_PATH
 from kraft_trio.spark.values import NEEDED, inferred_columns
 
 SAMPLED_RECORDS = 1000
@@ -149,5 +150,5 @@ def _paths(options: Mapping[str, Any]) -> list[str]:
     """The paths passed to `load`.  Raises ConfigError if there are none."""
     paths = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not paths:
-        raise ConfigError("no path: expected load(PATH), a directory of a replica or a glob of them")
+        raise ConfigError(NO_PATH)
     return paths

@@ -9,13 +9,15 @@ import attrs
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.spark.files import Entry, Files, files_of, join, printable, read_all
+from kraft_trio.spark.files import Entry, Files, files_of, has_wildcard, join, printable, read_all
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
 
 _PARTITION = "-0"
 """Suffix of the directory of partition 0, the only partition of a quorum."""
 _KAFKAS_PARTITION = "__cluster_metadata-0"
+_FOREIGN = "lost+found"
+"""A directory that file systems make."""
 _LISTED_AT_A_TIME = 32
 """Directories.  Spark gives a source's planner no session, so the planner lists them itself.  It mostly waits for the
 file system: an object store takes about 50 ms for an answer.
@@ -66,7 +68,8 @@ class Replica:
 def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Replica]:
     """The replicas in these paths: node directories (metadata.log.dir), partition directories, or globs of them.
 
-    A path without a replica becomes a replica with `error`.  Several paths to one directory give one replica.  Raises
+    A path without a replica becomes a replica with `error`, but a glob passes over the files that it matches, and over
+    `lost+found`.  Several paths to one directory give one replica.  Raises
     ConfigError if no path leads to a replica, and for directories of different clusters unless they are allowed.
     """
     replicas: list[Replica] = []
@@ -81,14 +84,14 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
                     replicas.append(replica)
     if not any(replica.partition for replica in replicas):
         problems = "; ".join(replica.error or replica.directory for replica in replicas)
-        raise ConfigError(f"no replica's directory among the paths: {printable(problems) or 'no path is given'}")
+        raise ConfigError(f"no replica's directory among the paths: {printable(problems) or 'nothing but files'}")
     if not allow_mixed_clusters:
         _check_one_cluster(replicas)
     return replicas
 
 
-def _directories(paths: Iterable[str]) -> Iterator[Replica | tuple[Files, str]]:
-    """The directories that the paths lead to.  A path that leads to none is a replica with `error`."""
+def _directories(paths: Iterable[str]) -> Iterator[Replica | tuple[Files, str, bool]]:
+    """What the paths lead to, and whether by a glob.  A path that leads to nothing is a replica with `error`."""
     for path in paths:
         files = files_of(path)
         try:
@@ -98,23 +101,34 @@ def _directories(paths: Iterable[str]) -> Iterator[Replica | tuple[Files, str]]:
             continue
         if not found:
             yield Replica(path, error=f"{path}: nothing matches")
-        yield from ((files, directory) for directory in found)
+        is_glob = has_wildcard(path) and found != [path]
+        yield from ((files, directory, is_glob) for directory in found)
 
 
-def _listed(place: Replica | tuple[Files, str]) -> list[tuple[str | None, Replica]]:
+def _listed(place: Replica | tuple[Files, str, bool]) -> list[tuple[str | None, Replica]]:
     """The replicas there, and what identifies the place of each."""
     if isinstance(place, Replica):
         return [(None, place)]
-    files, directory = place
+    files, directory, is_glob = place
+    if is_glob and directory.rpartition("/")[2] == _FOREIGN:
+        return []
     found = _replicas_in(files, directory)
+    if found is None:
+        problem = f"{directory}: cannot be read: Not a directory"
+        return [] if is_glob else [(None, Replica(directory, error=problem))]
     return [(files.identity(replica.partition or directory), replica) for replica in found]
 
 
-def _replicas_in(files: Files, directory: str) -> list[Replica]:
+def _replicas_in(files: Files, directory: str) -> list[Replica] | None:
+    """The replicas in a directory; None if it is a file."""
     try:
         entries = files.entries(directory)
+    except NotADirectoryError:
+        return None
     except OSError as error:
         return [Replica(directory, error=_os_error(directory, error))]
+    if _is_file(directory, entries):
+        return None
     if _is_partition(entries):
         parent = directory.rpartition("/")[0] or "."
         replica = _identified(files, Replica(directory), parent, is_required=False)
@@ -139,6 +153,11 @@ def _replicas_in(files: Files, directory: str) -> list[Replica]:
         replica = _identified(files, Replica(name, error=problem), directory, is_required=True)
         found.append(_with_files(replica, path, inner))
     return found
+
+
+def _is_file(path: str, entries: list[Entry]) -> bool:
+    """Whether these are the entries that fsspec lists of a file: the file itself."""
+    return len(entries) == 1 and not entries[0].is_directory and entries[0].name == path.rpartition("/")[2]
 
 
 def _is_partition(entries: list[Entry]) -> bool:

@@ -138,6 +138,18 @@ SNAPSHOTS = (
     ERROR,
 )
 SNAPSHOT_RECORDS = (*REPLICA, *_SNAPSHOT_PLACE, *_RECORD, *_RECORD_END, ERROR)
+LATEST_BY_KEY = (
+    *REPLICA,
+    Column(
+        "snapshot_end_offset", pa.int64(), "end of the snapshot that has the record (exclusive); null for the log's"
+    ),
+    Column("offset", pa.int64(), "of the record in the log; null for a snapshot's"),
+    Column("epoch", pa.int32(), "leader epoch of the batch"),
+    Column("timestamp", _TIMESTAMP, "of the record; with log-append time, of the batch"),
+    Column("key", pa.binary(), "the key; may be null"),
+    Column("value", pa.binary(), "the value; may be null"),
+    ERROR,
+)
 QUORUM_STATE = (
     *REPLICA,
     Column("leader_id", pa.int32(), "known leader in the epoch; otherwise null"),
@@ -181,6 +193,7 @@ CONTENTS: Mapping[str, tuple[Column, ...]] = {
     "control": CONTROL,
     "snapshots": SNAPSHOTS,
     "snapshot-records": SNAPSHOT_RECORDS,
+    "latest-by-key": LATEST_BY_KEY,
     "quorum-state": QUORUM_STATE,
     "epochs": EPOCHS,
 }

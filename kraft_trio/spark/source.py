@@ -11,9 +11,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kraft_trio.spark.options import READ_OPTIONS, read_options
 from kraft_trio.spark.schemas import spark_schema
-from kraft_trio.spark.stream_options import BOOTSTRAP
+from kraft_trio.spark.stream_options import is_live
+from kraft_trio.spark.table_properties import options_of
 
 
 class KraftDataSource(DataSource):
@@ -24,37 +24,43 @@ class KraftDataSource(DataSource):
         return "kraft"
 
     def schema(self) -> str:
-        if BOOTSTRAP in self.options:
+        options = options_of(self.name(), self.options)
+        if is_live(options):
             from kraft_trio.spark.stream_columns import live_schema
 
-            return live_schema(dict(self.options))
+            return live_schema(options)
+        from kraft_trio.spark.latest_by_key import CONTENT, latest_columns
         from kraft_trio.spark.partitions import checked_options, columns_of
 
-        return spark_schema(columns_of(checked_options(dict(self.options))))
+        read = checked_options(options)
+        return spark_schema(latest_columns(read) if read["content"] == CONTENT else columns_of(read))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        if BOOTSTRAP in self.options:
+        options = options_of(self.name(), self.options)
+        if is_live(options):
             from kraft_trio.spark.stream_batch import make_live_reader
 
-            return make_live_reader(dict(self.options), schema)
+            return make_live_reader(options, schema)
         from kraft_trio.spark.filters import FilteringReader
-        from kraft_trio.spark.partitions import DirectoryReader
+        from kraft_trio.spark.latest_by_key import CONTENT, LatestByKeyReader
+        from kraft_trio.spark.partitions import checked_options
 
-        options = dict(self.options)
-        is_filtering = read_options(self.name(), READ_OPTIONS, options)["pushFilters"]
-        return FilteringReader(options, schema) if is_filtering else DirectoryReader(options, schema)
+        if checked_options(options)["content"] == CONTENT:
+            return LatestByKeyReader(options, schema)
+        return FilteringReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kraft_trio.spark.stream_reader import make_stream_reader
+        from kraft_trio.spark.unusable_stream import or_unusable
 
-        return make_stream_reader(dict(self.options), schema)
+        return or_unusable(lambda: make_stream_reader(options_of(self.name(), self.options), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kraft_trio.spark.write_writer import make_writer
 
-        return make_writer(dict(self.options), schema, overwrite)
+        return make_writer(options_of(self.name(), self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from kraft_trio.spark.write_writer import make_stream_writer
 
-        return make_stream_writer(dict(self.options), schema, overwrite)
+        return make_stream_writer(options_of(self.name(), self.options), schema, overwrite)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,17 +10,17 @@ import attrs
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.spark.options import Option, boolean, choice, read_options, whole_number
+from kraft_trio.spark.options import EARLIEST, LATEST, Option, Place, boolean, choice, place, read_options, whole_number
 from kraft_trio.spark.stream_quorum import QuorumAddress
+from kraft_trio.spark.table_properties import NOT_HANDED_OVER
 
 SOURCE: Final = "kraft"
 BOOTSTRAP: Final = "bootstrapControllers"
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 
-Place = int | str
-"""An offset, or EARLIEST or LATEST."""
+def is_live(options: Mapping[str, str]) -> bool:
+    """Whether the options name a live quorum; names are case-insensitive, as in Spark."""
+    return any(name.lower() == BOOTSTRAP.lower() for name in options)
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
@@ -30,25 +29,6 @@ def endpoints(text: str) -> tuple[Endpoint, ...]:
     if not found:
         raise ValueError
     return found
-
-
-def place(*words: str) -> Any:
-    """One of these words, an offset, or the offset as `{"offset": N}`."""
-    word = choice(*words)
-
-    def read(text: str) -> Place:
-        number: object = text.strip()
-        if text.lstrip().startswith("{"):
-            fields = json.loads(text)
-            if not isinstance(fields, dict) or fields.keys() != {"offset"}:
-                raise ValueError
-            number = str(fields["offset"])
-        try:
-            return whole_number()(str(number))
-        except ValueError:
-            return word(str(number))
-
-    return read
 
 
 QUORUM_OPTIONS = (
@@ -172,7 +152,16 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
 
 
 def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
-    """The options of `readStream`.  Raises ConfigError like `read_live_options`, and for batch-only options."""
+    """The options of `readStream`.
+
+    Raises ConfigError like `read_live_options`, for paths, and for options of batch queries only.
+    """
+    paths = [text for name, text in given.items() if name.lower() in ("path", "paths")]
+    if paths:
+        raise ConfigError(
+            f"format {SOURCE}: load({', '.join(paths)}): a directory is no stream; expected load() and the option "
+            f"{BOOTSTRAP}, for the quorum that writes it, or spark.read instead of readStream"
+        )
     options = read_live_options(given)
     if options.ending != LATEST:
         raise ConfigError(
@@ -197,6 +186,7 @@ def quorum_address(values: Mapping[str, Any]) -> QuorumAddress:
     """The parsed QUORUM_OPTIONS.  Raises ConfigError without any nodes."""
     if values[BOOTSTRAP] is None:
         raise ConfigError(
-            f"format {SOURCE}: option {BOOTSTRAP} is missing: expected host:port,host:port,… of nodes of a quorum"
+            f"format {SOURCE}: option {BOOTSTRAP} is missing: expected host:port,host:port,… of nodes of a quorum; "
+            f"{NOT_HANDED_OVER.replace('path', BOOTSTRAP)}"
         )
     return QuorumAddress(values[BOOTSTRAP], values["requestTimeoutMs"], values["timeoutMs"])

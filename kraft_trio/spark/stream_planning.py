@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError
-from kraft_trio.spark.stream_options import EARLIEST, LATEST, Place
+from kraft_trio.spark.options import EARLIEST, LATEST, Place
 from kraft_trio.spark.stream_position import UNKNOWN_EPOCH, StreamPosition
 from kraft_trio.spark.stream_quorum import BehindError, QuorumLeader, check_cluster
 

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError, ProtocolError
+from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.byte_source import MemorySource
 from kraft_trio.spark.decoding.damage import Damage
@@ -36,6 +37,8 @@ class RowMaker:
     """Makes Arrow record batches with the wanted columns.  Can be pickled."""
 
     schema: pa.Schema
+    spelled: tuple[str, ...]
+    """The columns' names as the user writes them."""
     decoded: pa.Schema
     """The columns that are decoded first."""
     from_values: tuple[str, ...]
@@ -47,7 +50,7 @@ class RowMaker:
     def of(cls, options: LiveOptions, schema: StructType) -> RowMaker:
         """Raises ConfigError naming a column that is unknown or has another type."""
         known = arrow_schema(live_columns(options))
-        wanted = to_arrow_schema(schema, timezone="UTC")
+        wanted = to_arrow_schema(as_known(schema, known.names), timezone="UTC")
         from_values = []
         for field in wanted:
             at = known.get_field_index(field.name)
@@ -59,7 +62,8 @@ class RowMaker:
                 raise ConfigError(f"schema: column {field.name} is {field.type}, expected {known.field(at).type}")
         decoded = [field for field in known if field.name in (*wanted.names, *_ALWAYS_DECODED)]
         with_error = pa.schema([*decoded, pa.field(ERROR.name, ERROR.type)])
-        return cls(wanted, with_error, tuple(from_values), options.include_control, options.is_failfast)
+        spelled = tuple(schema.names)
+        return cls(wanted, spelled, with_error, tuple(from_values), options.include_control, options.is_failfast)
 
     def rows_of(self, records: bytes, wanted: LogRange) -> Iterator[pa.RecordBatch]:
         """The rows of the offsets in the range, some thousands at a time.
@@ -88,7 +92,7 @@ class RowMaker:
             raise ProtocolError(error if error.startswith(place) else f"{place}: {error}")
         made = self._made_of_values(decoded, offsets) if self.from_values else {}
         columns = [made[name] if name in made else decoded.column(name) for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema).rename_columns(self.spelled)
 
     def _made_of_values(self, decoded: pa.RecordBatch, offsets: pa.Array) -> dict[str, pa.Array]:
         values = decoded.column("value")

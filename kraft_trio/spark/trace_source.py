@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
 from kraft_trio.spark.files import files_of, printable
 from kraft_trio.spark.options import TRACE_OPTIONS, read_options
@@ -34,6 +35,7 @@ class TraceDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.name(), TRACE_OPTIONS, dict(self.options))
         return _Reader(
+            schema.names,
             [*([options["path"]] if options["path"] else []), *options["paths"]],
             _projection(schema),
             options["mode"] == "FAILFAST",
@@ -49,7 +51,16 @@ class _Files(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, paths: Sequence[str], columns: Sequence[Column], fail_fast: bool, partition_bytes: int) -> None:
+    def __init__(
+        self,
+        spelled: Sequence[str],
+        paths: Sequence[str],
+        columns: Sequence[Column],
+        fail_fast: bool,
+        partition_bytes: int,
+    ) -> None:
+        self._spelled = tuple(spelled)
+        """The columns' names as the user writes them."""
         self._paths = paths
         self._columns = tuple(columns)
         self._fail_fast = fail_fast
@@ -62,7 +73,8 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
         for file in partition.files:
-            yield from self._events(file)
+            for batch in self._events(file):
+                yield batch.rename_columns(self._spelled)
 
     def _events(self, file: TraceFile) -> Iterator[pa.RecordBatch]:
         problem, name = file.problem, printable(file.path)
@@ -81,6 +93,7 @@ class _Reader(DataSourceReader):
 def _projection(schema: StructType) -> Sequence[Column]:
     """The columns of the user's schema, or all columns."""
     known = {column.name: column for column in TRACE}
+    schema = as_known(schema, known)
     for field in schema.fields:
         column = known.get(field.name)
         if column is None or field.dataType.simpleString() != column.spark_type:

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructField, StructType
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.column_names import as_known
 from kraft_trio.storage.batch import NewRecord, RecordHeaders
 
 KEY: Final = "key"
@@ -44,7 +45,11 @@ class RecordMaker:
 
     @classmethod
     def of(cls, schema: StructType, *, is_msgpack: bool) -> RecordMaker:
-        """Raises ConfigError naming the column, its type and the expectation."""
+        """Raises ConfigError naming the column, its type and the expectation.
+
+        The names of `key`, `value` and `headers` may be in any case.
+        """
+        schema = as_known(schema, (KEY,) if is_msgpack else (KEY, VALUE, HEADERS))
         repeated = _repeated(schema)
         if repeated is not None:
             raise ConfigError(f"column {repeated}: there is more than one of that name")
@@ -56,6 +61,7 @@ class RecordMaker:
 
     def records_of(self, rows: pa.RecordBatch) -> list[NewRecord]:
         """A record for each row, in order.  Raises ConfigError for a header without a name."""
+        rows = rows.rename_columns(self.names)
         keys = _bytes_of(rows.column(KEY)) if KEY in self.names else [None] * rows.num_rows
         if self.is_msgpack:
             parts = rows.drop_columns([KEY] if KEY in self.names else [])

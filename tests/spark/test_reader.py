@@ -416,7 +416,7 @@ class TestBadInput:
             ({"contents": "records"}, "option contents=records: there is no such option; known are"),
             ({"content": "record"}, "option content=record, expected records, batches,"),
             ({"mode": "DROPMALFORMED"}, "option mode=DROPMALFORMED, expected PERMISSIVE or FAILFAST"),
-            ({"startingOffsets": "-5"}, "option startingOffsets=-5, expected earliest or an offset"),
+            ({"startingOffsets": "-5"}, "option startingOffsets=-5, expected earliest, latest, an offset"),
             ({"epochs": "5-3"}, "option epochs=5-3, expected an epoch, or FIRST-LAST"),
             ({"maxPartitionBytes": "0"}, "option maxPartitionBytes=0, expected bytes, 1 or more"),
             (

@@ -20,6 +20,7 @@ from kraft_trio.spark.audit.inputs import check_inputs, chosen
 from kraft_trio.spark.audit.repair import Repair, find_repairs
 from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
 from kraft_trio.spark.audit.tables import MAIN_TABLES, names_there, views_for
+from kraft_trio.spark.classic import check_classic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,8 +84,9 @@ def audit(
     collects data for a report.  Without Spark, the audit of directories runs in this process.  With Spark, decoded data
     goes to a new folder in `scratch`, a path or URL that all executors share (default: the local temporary directory).
     Blocks.  An interrupt leaves only Spark's own files behind.  Raises AuditInputError if there is nothing to audit,
-    or traces without Spark.
+    or traces without Spark; ConfigError for a session of Spark Connect.
     """
+    check_classic(spark, "an audit")
     check_inputs(directories, traces, checks or ())
     if spark is None:
         if traces:

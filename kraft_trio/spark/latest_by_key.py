@@ -1,0 +1,173 @@
+"""`content=latest-by-key`: the newest record of each key as of an offset, one task for each replica.
+
+The state begins with the newest snapshot at or below the offset, and goes on with the log up to it.  A task holds the
+state in memory, as the node does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.spark.column_names import as_known
+from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
+from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
+from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.files import printable
+from kraft_trio.spark.latest_state import LatestState
+from kraft_trio.spark.partitions import checked_options
+from kraft_trio.spark.pieces import Piece, plan_pieces
+from kraft_trio.spark.reading import ROWS_A_BATCH, ReadPlan, read_pieces
+from kraft_trio.spark.replicas import Replica, find_replicas
+from kraft_trio.spark.schemas import CONTENTS, ERROR, LATEST_BY_KEY, RECORD_HEADERS, Column
+from kraft_trio.spark.table_properties import NO_PATH
+from kraft_trio.spark.values import with_values
+
+CONTENT: Final = "latest-by-key"
+_NEEDED: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "control": pa.bool_(),
+    "offset": pa.int64(),
+    ERROR.name: ERROR.type,
+}
+"""The columns that folding looks at, with those that values are made from."""
+
+
+@attrs.frozen
+class ReplicaPartition(InputPartition):
+    """The work of one task."""
+
+    replica: Replica
+
+
+def latest_columns(options: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns without a user's schema.  Raises ConfigError."""
+    if options["value.format"] == "msgpack":
+        raise ConfigError(f"content={CONTENT}: value.format=msgpack: give the columns of the values with schema(…)")
+    *columns, error = CONTENTS[CONTENT]
+    return (*columns, *([RECORD_HEADERS] if options["includeHeaders"] else []), error)
+
+
+class LatestByKeyReader(DataSourceReader):
+    """Reads the state of each replica in the paths."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        """Raises ConfigError for an unknown option or column, and without a path."""
+        options = checked_options(given)
+        self._paths = [*([options["path"]] if options["path"] else []), *options["paths"]]
+        if not self._paths:
+            raise ConfigError(NO_PATH)
+        self._allow_mixed_clusters = options["allowMixedClusters"]
+        self._as_of: int = options["asOfOffset"]
+        self._is_fail_fast = options["mode"] == "FAILFAST"
+        self._spelled = tuple(schema.names)
+        self._schema, self._of_values = _checked(schema, is_msgpack=options["value.format"] == "msgpack")
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises ConfigError if there is nothing to read, or if directories belong to different clusters."""
+        return [ReplicaPartition(replica) for replica in find_replicas(self._paths, self._allow_mixed_clusters)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ReplicaPartition)
+        for batch in self._rows(partition.replica):
+            errors = batch.column(ERROR.name).drop_null()
+            if self._is_fail_fast and len(errors):
+                raise StorageError(f"{printable(partition.replica.directory)}: {errors[0]}")
+            yield batch.select(self._schema.names).rename_columns(self._spelled)
+
+    def _rows(self, replica: Replica) -> Iterator[pa.RecordBatch]:
+        """What is damaged or missing, and then the state from the rest."""
+        of_values = {field.name for field in self._of_values}
+        decoded = pa.schema([field for field in self._schema if field.name not in of_values])
+        names = {*decoded.names}
+        decoded = pa.schema([*decoded, *(pa.field(name, type) for name, type in _NEEDED.items() if name not in names)])
+        made = pa.schema([*self._schema, *(field for field in decoded if field.name not in self._schema.names)])
+
+        def finished(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return with_values(batch, made, list(self._of_values)) if self._of_values else batch
+
+        state = LatestState()
+        end = 0
+        for batch in _records(replica, self._as_of, decoded):
+            is_wrong = batch.column(ERROR.name).is_valid()
+            if pa.compute.any(is_wrong).as_py():
+                yield finished(batch.filter(is_wrong))
+            largest = pa.compute.max(batch.column("offset")).as_py()
+            end = end if largest is None else max(end, largest + 1)
+            is_kept = pa.compute.and_not(
+                pa.compute.fill_null(pa.compute.invert(batch.column("control")), False), is_wrong
+            )
+            state.add(batch.filter(is_kept))
+        missing = _what_is_missing(replica, self._as_of, end) if replica.partition else None
+        if missing is not None:
+            yield finished(Rows(decoded, replica.columns).one(error=missing))
+        for batch in state.batches(ROWS_A_BATCH):
+            yield finished(batch)
+
+
+def _records(replica: Replica, as_of: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The records of the snapshot that the state begins with, and then those of the log."""
+    base = _base(replica, as_of)
+    if base is not None:
+        only = attrs.evolve(replica, snapshots=(base,), error=None)
+        for batch in read_pieces(
+            _pieces(only, "snapshot-records", BatchFilter()), ReadPlan("snapshot-records", schema, BatchFilter(), False)
+        ):
+            at = schema.get_field_index("offset")
+            yield batch.set_column(at, schema.field(at), pa.nulls(batch.num_rows, pa.int64()))
+    wanted = BatchFilter(0 if base is None else base[0].offset, as_of)
+    yield from read_pieces(_pieces(replica, "records", wanted), ReadPlan("records", schema, wanted, False))
+
+
+def _base(replica: Replica, as_of: int) -> Any:
+    """The newest snapshot at or below the offset, with its id."""
+    return max((one for one in replica.snapshots if one[0].offset <= as_of), default=None, key=lambda one: one[0])
+
+
+def _pieces(replica: Replica, content: str, wanted: BatchFilter) -> Iterator[Piece]:
+    return plan_pieces([replica], content, wanted, NO_END)
+
+
+def _what_is_missing(replica: Replica, as_of: int, end: int) -> str | None:
+    """Why the state is not that of the offset; `end` is after the last record that was found in the log."""
+    base = _base(replica, as_of)
+    covered = 0 if base is None else base[0].offset
+    begins = replica.segments[0][0] if replica.segments else covered
+    what = "no snapshot" if base is None else f"the newest snapshot at or below it ends at {covered}"
+    if begins > covered and as_of > covered:
+        return f"the state as of offset {_text(as_of)} is incomplete: {what}, and the log begins at {begins}"
+    end = max(end, covered)
+    if as_of != NO_END and end < as_of:
+        return f"the state is that of offset {end}: the log ends there, before asOfOffset={as_of}"
+    return None
+
+
+def _text(offset: int) -> str:
+    return "latest" if offset == NO_END else str(offset)
+
+
+def _checked(schema: StructType, *, is_msgpack: bool) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
+    """The Arrow schema in known spelling, and its columns that come from values.  Raises ConfigError."""
+    known = {column.name: column for column in (*LATEST_BY_KEY, RECORD_HEADERS)}
+    arrow: pa.Schema = to_arrow_schema(as_known(schema, known), timezone="UTC")
+    of_values = []
+    for field in arrow:
+        column = known.get(field.name)
+        if column is not None and field.type == column.type:
+            continue
+        if is_msgpack and (column is None or field.name == WHOLE_VALUE):
+            of_values.append(field)
+        elif column is None:
+            raise ConfigError(f"schema: content={CONTENT} has no column {field.name}; known are {', '.join(known)}")
+        else:
+            raise ConfigError(f"schema: column {field.name} is {column.spark_type}, not {field.type}")
+    return arrow, tuple(of_values)
