@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import attrs
+import pyarrow as pa
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, spark_schema
@@ -20,10 +21,13 @@ LIVE_RECORDS: Final = tuple(
     for column in RECORDS
     if column.name not in _OF_DIRECTORIES
 )
+RETRIES: Final = Column("retries", pa.int32(), "questions to the leader that were repeated before this record came")
+"""Their sum over the rows is how often the tasks have repeated a question."""
 
 
 def live_columns(options: LiveOptions) -> tuple[Column, ...]:
-    return (*LIVE_RECORDS, RECORD_HEADERS) if options.include_headers else LIVE_RECORDS
+    headers = (RECORD_HEADERS,) if options.include_headers else ()
+    return (*LIVE_RECORDS, *headers, *((RETRIES,) if options.include_retries else ()))
 
 
 def live_schema(given: Mapping[str, str]) -> str:

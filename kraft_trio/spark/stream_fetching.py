@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
@@ -36,16 +36,23 @@ class LogRange:
     end: int
 
 
-def committed_batches(address: QuorumAddress, wanted: LogRange, *, fail_on_data_loss: bool) -> Iterator[bytes]:
+def committed_batches(
+    address: QuorumAddress,
+    wanted: LogRange,
+    *,
+    fail_on_data_loss: bool,
+    on_retry: Callable[[], object] = lambda: None,
+) -> Iterator[bytes]:
     """Yield whole batches that cover the range, in order; the first and last may hold more.
 
     No event loop runs while the caller has the bytes.  If part of the range is gone, raises DataLossError, or without
-    `fail_on_data_loss` logs a warning and continues after the gap.  Raises NetworkError if nothing arrives for the
-    address's `timeout_ms`, and ProtocolError for damaged batches.  Raises OtherClusterError and RefusedError.
+    `fail_on_data_loss` logs a warning and continues after the gap.  Calls `on_retry` before it asks the leader again
+    after a failure.  Raises NetworkError if nothing arrives for the address's `timeout_ms`, and ProtocolError for
+    damaged batches.  Raises OtherClusterError and RefusedError.
     """
     position = wanted.begin
     while position < wanted.end:
-        round_ = trio.run(_round, address, wanted, position)
+        round_ = trio.run(_round, address, wanted, position, on_retry)
         if isinstance(round_, str):
             _tell_loss(f"offsets {position} to {wanted.end} are gone: {round_}", fail_on_data_loss)
             return
@@ -69,7 +76,9 @@ def _tell_loss(what: str, fail_on_data_loss: bool) -> None:
     log.warning("%s; continuing after the gap (failOnDataLoss=false)", what)
 
 
-async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> list[Fetched] | str:
+async def _round(
+    address: QuorumAddress, wanted: LogRange, position: int, on_retry: Callable[[], object]
+) -> list[Fetched] | str:
     """The next non-empty answers: batches, or the news that the offset is not in the log.
 
     Returns a text instead if the log still ends before the offset when the address's time limit is over.
@@ -82,7 +91,7 @@ async def _round(address: QuorumAddress, wanted: LogRange, position: int) -> lis
     async def lost(_leader: QuorumLeader, loss: str) -> str:
         return loss
 
-    return await ask_leader(address, question, when_lost=lost)
+    return await ask_leader(address, question, when_lost=lost, on_retry=on_retry)
 
 
 async def _answers(leader: QuorumLeader, position: int, end: int) -> list[Fetched]:

@@ -97,6 +97,7 @@ LIVE_OPTIONS = (
         "if records are lost before they are read: true ends the query, false warns and continues at the log's start",
     ),
     Option("includeHeaders", boolean, "true or false", False, "adds the column `headers`"),
+    Option("includeRetries", boolean, "true or false", False, "adds the column `retries`"),
     Option("includeControl", boolean, "true or false", False, "includes control records"),
     Option(
         "value.format",
@@ -128,6 +129,7 @@ class LiveOptions:
     min_partitions: int
     fail_on_data_loss: bool
     include_headers: bool
+    include_retries: bool
     include_control: bool
     is_msgpack: bool
     is_failfast: bool
@@ -145,6 +147,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         min_partitions=values["minPartitions"],
         fail_on_data_loss=values["failOnDataLoss"],
         include_headers=values["includeHeaders"],
+        include_retries=values["includeRetries"],
         include_control=values["includeControl"],
         is_msgpack=values["value.format"] == "msgpack",
         is_failfast=values["mode"] == "FAILFAST",

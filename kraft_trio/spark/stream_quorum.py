@@ -170,11 +170,13 @@ async def ask_leader(
     question: Callable[[QuorumLeader], Awaitable[T]],
     timeout_ms: int | None = None,
     when_lost: Callable[[QuorumLeader, str], Awaitable[T]] = not_found,
+    on_retry: Callable[[], object] = lambda: None,
 ) -> T:
     """The answer of the current leader, retried for `timeout_ms` (by default the address's).
 
-    If only BehindErrors occur for that long, ask `when_lost` of the last leader instead.  Raises NetworkError naming
-    the nodes and their answers when the time is over; all other errors at once.
+    Calls `on_retry` before each further attempt.  If only BehindErrors occur for that long, ask `when_lost` of the last
+    leader instead.  Raises NetworkError naming the nodes and their answers when the time is over; all other errors at
+    once.
     """
     patience_ms = address.timeout_ms if timeout_ms is None else timeout_ms
     began_at = trio.current_time()
@@ -196,6 +198,7 @@ async def ask_leader(
             behind_since = None
             if _is_over(began_at, patience_ms):
                 raise NetworkError(f"quorum not reached within {patience_ms} ms: {error}") from error
+        on_retry()
         await trio.sleep(_RETRY_S)
 
 

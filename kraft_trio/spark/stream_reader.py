@@ -16,11 +16,12 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.stream_fetching import LogRange, committed_batches
-from kraft_trio.spark.stream_options import LiveOptions, read_stream_options
+from kraft_trio.spark.stream_options import SOURCE, LiveOptions, read_stream_options
 from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
 from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
 from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
 from kraft_trio.spark.stream_ranges import plan_ranges
+from kraft_trio.spark.stream_retries import Retries
 from kraft_trio.spark.stream_rows import RowMaker
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,12 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The committed end, however much of it a micro-batch takes; Spark reports it as progress."""
         if self._newest is None:
             return None
-        return {"clusterId": self._newest.cluster_id, "offset": self._committed_end}
+        return {"source": self._described, "clusterId": self._newest.cluster_id, "offset": self._committed_end}
+
+    @property
+    def _described(self) -> str:
+        """The source in readable form."""
+        return f"{SOURCE}[{','.join(map(str, self._options.address.bootstrap))}]"
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a micro-batch, always the same for the same arguments.
@@ -189,5 +195,9 @@ async def _nothing(_leader: QuorumLeader, _begin: StreamPosition) -> None:
 def read_partition(partition: LogPartition, rows: RowMaker) -> Iterator[pa.RecordBatch]:
     """The rows of a task.  Raises like `committed_batches`."""
     options, wanted = partition.options, partition.wanted
-    for records in committed_batches(options.address, wanted, fail_on_data_loss=options.fail_on_data_loss):
-        yield from rows.rows_of(records, wanted)
+    retries = Retries()
+    for records in committed_batches(
+        options.address, wanted, fail_on_data_loss=options.fail_on_data_loss, on_retry=retries.add
+    ):
+        for batch in rows.rows_of(records, wanted):
+            yield retries.noted(batch)

@@ -22,7 +22,7 @@ from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.spark.schemas import ERROR, arrow_schema
-from kraft_trio.spark.stream_columns import live_columns
+from kraft_trio.spark.stream_columns import RETRIES, live_columns
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import LiveOptions
 from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
@@ -71,7 +71,7 @@ class RowMaker:
         Raises ProtocolError for malformed records and, in FAILFAST mode, for values that do not fit the columns.
         """
         within = BatchFilter(wanted.begin, wanted.end)
-        rows = Rows(self.decoded, {"cluster_id": wanted.cluster_id})
+        rows = Rows(self.decoded, {"cluster_id": wanted.cluster_id, RETRIES.name: 0})
         for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
             if isinstance(run, Damage):
                 raise ProtocolError(f"records from offset {wanted.begin} on: {run.error}")

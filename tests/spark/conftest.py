@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraft_trio.errors import StorageError
+from tests.support.programs import REPOSITORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +47,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+def connector_jars() -> list[Path]:
+    """The jars of the newest of Spark's Kafka connectors that scripts/get-spark-kafka got; none without one."""
+    folder = REPOSITORY / ".spark-kafka"
+    versions = [path for path in folder.iterdir() if path.name[0].isdigit()] if folder.is_dir() else []
+    newest = max(versions, default=None, key=lambda path: [int(number) for number in path.name.split(".")])
+    return [] if newest is None else sorted(newest.glob("*.jar"))
+
+
 SCRUBBED = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 """What a machine may have set for other programs, and would change what is tested."""
 
@@ -70,6 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.local.dir": str(scratch / "local"),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
+            "spark.jars": ",".join(map(str, connector_jars())),
         }
         # Spark puts its own in its place, with which an interrupt is no longer Trio's to deliver.
         handler = signal.getsignal(signal.SIGINT)

@@ -15,7 +15,9 @@ RUN_BY = {
     "In SQL": "test_sql.py::test_what_the_document_shows",
     "State as of an offset": "test_sql.py::test_what_the_document_shows",
     "Stream": "live/test_document.py::test_a_program_prints_what_it_says",
+    "Watch a stream": "live/test_document.py::test_a_program_prints_what_it_says",
     "Write": "live/test_document.py::test_a_program_prints_what_it_says",
+    "Spark's own Kafka connector": "live/test_kafka_connector.py::test_a_program_prints_what_it_says",
     "Audit": "audit/test_document.py::test_the_program_prints_what_it_says",
     "Traces": "test_trace_source.py::test_what_the_document_shows_runs_and_prints_such_a_table",
 }

@@ -230,3 +230,13 @@ def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     assert "no news of the log, the query goes on when there are" in caplog.text
     with pytest.raises(NetworkError, match="quorum not reached within 300 ms: no leader: one:1: Connection refused"):
         latest(reader, start)
+
+
+def test_retries_are_in_the_first_row_that_they_delayed(quorum: Quorum) -> None:
+    reader = make_reader_of("one:1", includeRetries="true", timeoutMs="20000")
+    end = latest(reader, position(10, 1))
+    [task] = reader.partitions(position(10, 1), end)
+    quorum.before = [None, None, None]
+    retries = [row["retries"] for rows in reader.read(task) for row in rows.to_pylist()]
+    assert retries == [3, *[0] * 19]
+    assert [row["retries"] for rows in reader.read(task) for row in rows.to_pylist()] == [0] * 20

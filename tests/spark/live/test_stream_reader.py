@@ -49,7 +49,11 @@ def test_progress_tells_what_is_committed_even_if_little_is_read(one: Quorum) ->
     start = reader.initialOffset()
     assert latest(reader, start, 1)["offset"] == 1
     end = latest(make_reader(one), start)["offset"]
-    assert reader.reportLatestOffset() == {"clusterId": one.cluster_id, "offset": end}
+    assert reader.reportLatestOffset() == {
+        "source": f"kraft[{one.bootstrap_servers}]",
+        "clusterId": one.cluster_id,
+        "offset": end,
+    }
 
 
 def test_the_checkpoint_names_cluster_offset_and_epoch(one: Quorum) -> None:
