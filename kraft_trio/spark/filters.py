@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
-from kraft_trio.spark.decoding.batch_filter import BatchFilter
+from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.partitions import DirectoryReader, checked_options
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, REPLICA
 from kraft_trio.spark.table_properties import NO_PATH
@@ -56,6 +56,26 @@ class WhenAllowed:
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         return self._push(filters)
+
+
+def offsets_of(filter: Filter, known: Mapping[str, str]) -> tuple[int, int]:
+    """The record offsets that a filter leaves, with an exclusive end; `known` has the known name of each column."""
+    if not isinstance(filter, EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual):
+        return 0, NO_END
+    if known.get(filter.attribute[0]) != "offset" or type(filter.value) is not int:
+        return 0, NO_END
+    at, after = filter.value, filter.value + 1
+    match filter:
+        case EqualTo():
+            return at, after
+        case GreaterThan():
+            return after, NO_END
+        case GreaterThanOrEqual():
+            return at, NO_END
+        case LessThan():
+            return 0, at
+        case _:
+            return 0, after
 
 
 class FilteringReader(DirectoryReader):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 import pyarrow as pa
 import trio
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.decoding.batch_filter import NO_END
+from kraft_trio.spark.filters import WhenAllowed, offsets_of
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import LiveOptions, read_batch_options
 from kraft_trio.spark.stream_planning import offset_at
@@ -32,13 +34,29 @@ class LiveReader(DataSourceReader):
     def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
         self._options = options
         self._rows = rows
+        self._wanted = (0, NO_END)
+        """The offsets that filters leave; the end is exclusive."""
+
+    @property
+    def pushFilters(self) -> WhenAllowed:
+        """Reads only the offsets that filters leave; Spark applies the filters again."""
+        return WhenAllowed(self._push)
+
+    def _push(self, filters: list[Filter]) -> Iterable[Filter]:
+        known = dict(zip(self._rows.spelled, self._rows.schema.names, strict=True))
+        for filter in filters:
+            first, end = offsets_of(filter, known)
+            self._wanted = max(self._wanted[0], first), min(self._wanted[1], end)
+        return filters
 
     def partitions(self) -> list[InputPartition]:
         """Raises NetworkError if no leader is found within `timeoutMs`, OffsetOutOfRangeError."""
 
         async def question(leader: QuorumLeader) -> tuple[LogRange, tuple[Endpoint, ...]]:
             begin = await offset_at(leader, self._options.starting)
-            return LogRange(leader.cluster_id, begin, await offset_at(leader, self._options.ending)), leader.nodes
+            end = await offset_at(leader, self._options.ending)
+            first, last = self._wanted
+            return LogRange(leader.cluster_id, max(begin, first), min(end, last)), leader.nodes
 
         wanted, nodes = trio.run(ask_leader, self._options.address, question)
         options = attrs.evolve(self._options, address=self._options.address.known_also_at(nodes))

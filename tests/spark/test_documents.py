@@ -18,6 +18,7 @@ RUN_BY = {
     "Watch a stream": "live/test_document.py::test_a_program_prints_what_it_says",
     "Write": "live/test_document.py::test_a_program_prints_what_it_says",
     "Spark's own Kafka connector": "live/test_kafka_connector.py::test_a_program_prints_what_it_says",
+    "Spark on a cluster": "test_deployment.py::test_the_code_alone",
     "Audit": "audit/test_document.py::test_the_program_prints_what_it_says",
     "Traces": "test_trace_source.py::test_what_the_document_shows_runs_and_prints_such_a_table",
 }

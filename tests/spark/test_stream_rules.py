@@ -10,7 +10,16 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
 from pyspark.sql.types import LongType, StructField, StructType
 from trio.testing import MockClock
 
@@ -240,3 +249,23 @@ def test_retries_are_in_the_first_row_that_they_delayed(quorum: Quorum) -> None:
     retries = [row["retries"] for rows in reader.read(task) for row in rows.to_pylist()]
     assert retries == [3, *[0] * 19]
     assert [row["retries"] for rows in reader.read(task) for row in rows.to_pylist()] == [0] * 20
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([GreaterThan(("OFFSET",), 11), LessThan(("OFFSET",), 14)], [12, 13]),
+        ([GreaterThanOrEqual(("OFFSET",), 28), GreaterThan(("epoch",), 100)], [28, 29]),
+        ([LessThanOrEqual(("OFFSET",), 1), LessThan(("OFFSET",), 25.5)], [0, 1]),
+        ([EqualTo(("OFFSET",), 7), Not(EqualTo(("OFFSET",), 8))], [7]),
+        ([EqualTo(("OFFSET",), 99)], []),
+    ],
+)
+def test_a_batch_query_reads_the_offsets_that_filters_leave(
+    quorum: Quorum, filters: list[Filter], expected: list[int]
+) -> None:
+    schema = StructType([StructField("OFFSET", LongType())])
+    reader = make_live_reader({"bootstrapControllers": "one:1", **PATIENCE}, schema)
+    assert list(reader.pushFilters(filters)) == filters
+    rows = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    assert rows == [{"OFFSET": offset} for offset in expected]
