@@ -35,13 +35,14 @@ sed 's|</dependency>|&\\n|g' "$pom" |
 class Checkout:
     """A folder with nothing but the script, and the commands that it finds."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, script: Path = SCRIPT) -> None:
         self.home = home
+        self._script = script
         self.calls = home / "calls"
         self._commands = home / "commands"
         (home / "scripts").mkdir()
         self._commands.mkdir()
-        shutil.copy(SCRIPT, home / "scripts")
+        shutil.copy(script, home / "scripts")
         for name in (
             "bash",
             "dirname",
@@ -66,7 +67,7 @@ class Checkout:
 
     def run(self, *arguments: str, lacking: str = "") -> subprocess.CompletedProcess[str]:
         environment = {"PATH": str(self._commands), "CALLS": str(self.calls), "LACKING": lacking}
-        command = [str(self.home / "scripts" / "get-kafka"), *arguments]
+        command = [str(self.home / "scripts" / self._script.name), *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructField, StructType
 
 
 def as_known(schema: StructType, known: Iterable[str]) -> StructType:
-    """The schema with each name spelled as it is known; names that are not known stay as they are.
+    """The schema with its names in the known spelling.  Unknown names stay as they are.
 
     A name that the schema also has in the known spelling stays too: with `spark.sql.caseSensitive=true` both are meant.
     """

@@ -117,7 +117,7 @@ def test_a_damaged_record_costs_itself(spark: SparkSession, traces: Path, tmp_pa
 
 
 def test_only_the_columns_that_are_asked_for(spark: SparkSession, traces: Path) -> None:
-    asked = spark.read.format("kraft-trace").schema("voters array<int>, kind string").load(str(traces / "1.trace"))
+    asked = spark.read.format("kraft-trace").schema("Voters array<int>, kind string").load(str(traces / "1.trace"))
     assert [tuple(row) for row in asked.collect()] == [
         (None if event.voters is None else list(event.voters), event.kind) for event in events_of(traces / "1.trace")
     ]

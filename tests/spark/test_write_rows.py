@@ -54,6 +54,15 @@ def test_a_value_alone() -> None:
     assert made == [NewRecord(b"a"), NewRecord("ü".encode()), NewRecord(None)]
 
 
+@pytest.mark.parametrize("is_msgpack", [True, False])
+def test_columns_may_be_named_in_any_case(is_msgpack: bool) -> None:
+    """But entries of a MessagePack value keep their names."""
+    rows = pa.record_batch({"Value": pa.array(["a"]), "KEY": pa.array(["k"])})
+    maker = RecordMaker.of(columns(("Value", TEXT), ("KEY", TEXT)), is_msgpack=is_msgpack)
+    value = msgpack.packb({"Value": "a"}) if is_msgpack else b"a"
+    assert maker.records_of(rows) == [NewRecord(value, b"k")]
+
+
 def test_key_value_and_headers() -> None:
     rows = pa.record_batch(
         {

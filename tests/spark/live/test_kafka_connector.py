@@ -29,6 +29,7 @@ def test_a_program_prints_what_it_says(spark: SparkSession, make_quorum: MakeQuo
     assert run_program(tmp_path / "program.py").strip() == shown.output.strip()
 
 
+@pytest.mark.nightly
 def test_a_stream_and_writers_go_on_when_another_node_leads(
     spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
