@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,14 +41,11 @@ class Appended(WriterCommitMessage):
         )
 
 
-def write_offsets(directory: str, tasks: Iterable[Appended]) -> None:
-    """Write the file of a write, named by its version; an earlier file of that name is replaced.
+def write_offsets(directory: str, tasks: Sequence[Appended]) -> None:
+    """Write the file of a write of one task or more, named by its version; replaces an earlier file of that name.
 
     `directory` is a path, or a URL that fsspec supports.  Raises OSError, and ConfigError if a package is missing.
     """
-    tasks = list(tasks)
-    if not tasks:
-        return
     write = tasks[0].of.write
     told = {
         "application": write.application,

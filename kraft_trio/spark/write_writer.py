@@ -70,10 +70,10 @@ class KraftWriter(DataSourceArrowWriter):
         return trio.run(append_all, self._options, self._maker, of, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell(f"{self._write}: appended", self._options, messages, is_done=True)
+        _finish(str(self._write), self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell(f"{self._write}: given up; appended before", self._options, messages)
+        _tell(f"{self._write}: given up; appended before", messages)
 
 
 class KraftStreamWriter(DataSourceStreamArrowWriter):
@@ -90,10 +90,10 @@ class KraftStreamWriter(DataSourceStreamArrowWriter):
         return trio.run(append_all, self._options, self._maker, PartitionWrite(write, context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _tell(f"micro-batch {batchId}: appended", self._options, messages, is_done=True)
+        _finish(f"micro-batch {batchId}", self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _tell(f"micro-batch {batchId}: given up; appended before", self._options, messages)
+        _tell(f"micro-batch {batchId}: given up; appended before", messages)
 
 
 def _context() -> TaskContext:
@@ -129,13 +129,19 @@ async def append_all(
     return appended
 
 
-def _tell(
-    what: str, options: WriteOptions, messages: list[WriterCommitMessage | None], *, is_done: bool = False
-) -> None:
+def _finish(what: str, options: WriteOptions, messages: list[WriterCommitMessage | None]) -> None:
+    """Check that the log has the rows of a write and no others of it, and tell where they are."""
+    tasks = _tell(f"{what}: appended", messages)
+    if not tasks:
+        return
+    if options.is_exactly_once:
+        trio.run(check_is_complete, options.address, tasks)
+    if options.offsets_path:
+        write_offsets(options.offsets_path, tasks)
+
+
+def _tell(what: str, messages: list[WriterCommitMessage | None]) -> list[Appended]:
     tasks = [message for message in messages if isinstance(message, Appended)]
     records, repeated = sum(task.records for task in tasks), sum(task.repeated for task in tasks)
     log.info("%s %d records in %d tasks, %d of them by earlier attempts", what, records, len(tasks), repeated)
-    if is_done and options.is_exactly_once and records:
-        trio.run(check_is_complete, options.address, tasks)
-    if is_done and options.offsets_path:
-        write_offsets(options.offsets_path, tasks)
+    return tasks

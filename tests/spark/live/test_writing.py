@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import NetworkError, RecordTooLargeError
+from kraft_trio.spark.write_completeness import RepeatedWriteError
 from kraft_trio.spark.write_identity import PartitionWrite, Write
 from kraft_trio.spark.write_offsets import Appended
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import append_all
+from kraft_trio.spark.write_writer import append_all, make_stream_writer, make_writer
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import committed_rows
 from tests.spark.live.to_parquet import SECONDS
@@ -134,6 +136,23 @@ def test_rows_of_spark_are_read_back(spark: SparkSession, make_quorum: MakeQuoru
     assert [msgpack.unpackb(value or b"").keys() for _, value in committed_rows(quorum.nodes[1])] == [
         {"n", "name"} for _ in told
     ]
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False])
+def test_a_write_that_the_log_has_otherwise_is_not_finished(make_quorum: MakeQuorum, is_exactly_once: bool) -> None:
+    """By the driver, of a stream as of a batch.  Here, an earlier attempt had more rows, and another partition."""
+    quorum = make_quorum(1)
+    quorum.start()
+    ours = append(quorum, [[ONE]])
+    append(quorum, [[TWO]], PartitionWrite(OF.write, 1))
+    options = {"bootstrapControllers": quorum.bootstrap_servers, "exactlyOnce": str(is_exactly_once)}
+    writers = make_writer(options, VALUES, overwrite=False), make_stream_writer(options, VALUES, overwrite=False)
+    for commit in (writers[0].commit, partial(writers[1].commit, batchId=0)):
+        if is_exactly_once:
+            with pytest.raises(RepeatedWriteError, match="partition 1: the log has 1 rows of it, this attempt 0"):
+                commit([ours])
+        else:
+            commit([ours])
 
 
 def test_a_named_write_is_done_once(spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path) -> None:
