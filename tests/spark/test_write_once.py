@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 import trio
 
-from kraft_trio.errors import RecordTooLargeError
+from kraft_trio.errors import NetworkError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.spark.stream_quorum import QuorumAddress
 from kraft_trio.spark.write_appending import PartitionAppender, Placed
@@ -185,6 +185,22 @@ async def test_a_batch_that_the_quorum_refuses(cluster: Cluster) -> None:
     with pytest.raises(RecordTooLargeError, match=r"from row 0 on.*maxBatchBytes, and the quorum's message\.max\.byt"):
         await attempt(cluster, divided(ROWS))
     assert await in_log(cluster) == []
+
+
+@on_cluster(settings={"kraft.producer.ids.max": "1"})
+async def test_rows_that_the_log_has_forgotten_meanwhile(cluster: Cluster) -> None:
+    async with appender(cluster) as appending:
+        first, second, *_ = divided(ROWS)
+        await appending.append(first)
+        await attempt(cluster, divided(ROWS[:1]), PartitionWrite(WRITE, 1))
+        with pytest.raises(RepeatedWriteError, match=r"from row 5 on: .*more producers than kraft\.producer\.ids\.max"):
+            await appending.append(second)
+
+
+@on_cluster(started=(1,))
+async def test_a_quorum_without_a_leader(cluster: Cluster) -> None:
+    with pytest.raises(NetworkError, match="micro-batch 7 of query the query, partition 0: not sent in time: "):
+        await attempt(cluster, divided(ROWS), timeout_ms=3000)
 
 
 def test_a_row_that_fits_no_batch_is_named() -> None:
