@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -27,8 +26,7 @@ CAP = 1 << 20
 
 def with_records(data: bytes, count: int, compression: Compression = Compression.NONE) -> tuple[bytes, BatchHeader]:
     """A batch of these record bytes, well-formed or not."""
-    header = attrs.evolve(
-        peek_header(batch(b"x", base_offset=1000)),
+    header = peek_header(batch(b"x", base_offset=1000))._replace(
         record_count=count,
         attributes=int(compression),
         size_in_bytes=HEADER_BYTES + len(data),
