@@ -119,6 +119,7 @@ class RequestParser:
         if len(data) > len(head):
             self._events.append(data[len(head) :])
         self._events.append(END)
+        self._idle_bytes = 0
         return True
 
     def _bytes_of_newest(self, data: bytes) -> bytes:

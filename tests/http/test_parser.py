@@ -150,3 +150,64 @@ def test_what_never_ends_is_refused(start: bytes, more: bytes) -> None:
         parser.feed(more * 100)
         fed += 100 * len(more)
     assert parser.error.status == 431
+
+
+CLOSING = b"POST /v3/kv/put?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"
+EXPECTING = b"POST /e HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"
+EXPECTED: dict[bytes, tuple[str, str, bytes]] = {
+    POST: ("POST", "/v3/kv/put", b"abc"),
+    POST[:-3] + b"xyz": ("POST", "/v3/kv/put", b"xyz"),
+    POST[:-3] + b"\r\n\r": ("POST", "/v3/kv/put", b"\r\n\r"),
+    GET: ("GET", "/version", b""),
+    CHUNKED: ("POST", "/a", b"abc"),
+    UPGRADE: ("POST", "/up", b"abc"),
+    UPGRADED_GET: ("GET", "/up", b""),
+    EXPECTING: ("POST", "/e", b"abc"),
+}
+
+
+@given(st.lists(st.sampled_from(list(EXPECTED)), max_size=6), st.data())
+def test_requests_like_the_last_one_are_the_same_however_they_arrive(made: list[bytes], data: st.DataObject) -> None:
+    pieces: list[bytes] = []
+    for request in made:
+        together = pieces and data.draw(st.booleans(), "in one piece with the last one")
+        cut = data.draw(st.sampled_from([0, len(request), *range(1, len(request))]), "cut at")
+        start, *rest = [part for part in (request[:cut], request[cut:]) if part]
+        if together:
+            pieces[-1] += start
+        else:
+            pieces.append(start)
+        pieces += rest
+    assert requests_of(*pieces) == [EXPECTED[request] for request in made]
+
+
+def heads_of(*pieces: bytes) -> list[Head]:
+    return [event for event in events_of(*pieces) if isinstance(event, Head)]
+
+
+def test_a_request_with_the_same_head_is_not_parsed() -> None:
+    first, second, third = heads_of(POST, POST[:-3] + b"xyz", GET)
+    assert second is first
+    assert third is not first
+
+
+@pytest.mark.parametrize("request_", [CHUNKED, UPGRADE, EXPECTING], ids=["chunked", "upgrade", "expect"])
+def test_a_request_of_another_kind_is_parsed_each_time(request_: bytes) -> None:
+    first, second = heads_of(request_, request_)
+    assert second is not first
+
+
+def test_nothing_follows_a_request_that_closes() -> None:
+    parser = RequestParser(MAX_HEAD_BYTES)
+    parser.feed(CLOSING)
+    head = parser.next_event()
+    assert isinstance(head, Head)
+    assert not head.keep_alive
+    parser.feed(CLOSING)
+    assert parser.error is not None
+
+
+def test_a_body_that_is_too_long_begins_another_request() -> None:
+    assert isinstance(events_of(POST, POST)[-1], bytes)
+    with pytest.raises(BadRequest):
+        events_of(POST, POST + b"garbage\r\n\r\n")
