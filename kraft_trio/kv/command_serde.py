@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -54,7 +53,7 @@ class CommandSerde:
         if not data.startswith(PREFIX):
             return NoCommand()
         try:
-            code, *parts = msgpack.unpackb(memoryview(data)[len(PREFIX) :])
+            code, *parts = msgpack.unpackb(data[len(PREFIX) :], raw=False)
             command: Command = _unpack(_CLASSES[code], parts)
         except KeyError:
             raise SerdeError(f"command {code!r}: unknown; is this version of the store too old?") from None
@@ -67,14 +66,7 @@ def _pack(cls: type[Any], message: object) -> list[Any]:
     """The fields, without those at the end that have their default.  Raises ValueError for what is not of its type."""
     if type(message) is not cls:
         raise ValueError(f"{type(message).__name__} given, {cls.__name__} expected")
-    plain = _plain(cls)
-    if plain is not None:
-        packed = list(plain.values_of(message))
-        if list(map(type, packed)) == plain.types:
-            while packed and packed[-1] == plain.defaults[len(packed) - 1]:
-                packed.pop()
-            return packed
-    packed = []
+    packed: list[Any] = []
     length = 0
     for name, default, pack in _packers(cls):
         value = getattr(message, name)
@@ -85,32 +77,10 @@ def _pack(cls: type[Any], message: object) -> list[Any]:
 
 
 def _unpack(cls: type[Any], parts: object) -> Any:
-    plain = _plain(cls)
-    if plain is not None and isinstance(parts, list) and list(map(type, parts)) == plain.types[: len(parts)]:
-        return cls(*parts)
     unpackers = _unpackers(cls)
     if not isinstance(parts, list) or len(parts) > len(unpackers):
         raise ValueError(f"{cls.__name__}: not its fields")
     return cls(*[unpack(part) for unpack, part in zip(unpackers, parts, strict=False)])
-
-
-@attrs.frozen
-class _Plain:
-    """A class whose fields are encoded as they are.  Their types are compared all at once."""
-
-    values_of: Callable[[Any], tuple[Any, ...]]
-    types: list[type[Any]]
-    defaults: list[Any]
-
-
-@cached_by_class
-def _plain(cls: Any) -> _Plain | None:
-    """None for a class with messages, enums or repeated fields."""
-    fields = fields_of(cls)
-    if len(fields) < 2 or any(one.is_repeated or one.kind in (Kind.MESSAGE, Kind.ENUM) for one in fields):
-        return None
-    values_of = operator.attrgetter(*[one.name for one in fields])
-    return _Plain(values_of, [one.cls for one in fields], [one.default for one in fields])
 
 
 @cached_by_class

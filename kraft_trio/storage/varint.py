@@ -32,8 +32,6 @@ def decode_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises ProtocolError where the buffer ends within it, and for one longer than 5 bytes, which Kafka cannot read.
     """
-    if position < len(buffer) and (byte := buffer[position]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
     return _decode(buffer, position, _MAX_VARINT_BYTES)
 
 
@@ -42,8 +40,6 @@ def decode_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
     Raises ProtocolError where the buffer ends within it, and for one of more than 10 bytes or 64 bits.
     """
-    if position < len(buffer) and (byte := buffer[position]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
     value, after = _decode(buffer, position, _MAX_VARLONG_BYTES)
     if not -(2**63) <= value < 2**63:
         raise ProtocolError(f"variable-length integer at position {position}: more than 64 bits")
