@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+from crc32c import crc32c
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch_header import (
     COMPRESSION_ATTRIBUTES,
     CONTROL_ATTRIBUTE,
+    CRC_POSITION,
+    CRC_START,
     FRAME_BYTES,
     HEADER,
     HEADER_BYTES,
@@ -20,7 +23,6 @@ from kraft_trio.storage.batch_header import (
     check_crc,
     iter_headers,
     patch_base_offset_and_epoch,
-    patch_crc,
     peek_header,
     whole_batches_size,
 )
@@ -118,14 +120,14 @@ def encode_batch(
         base_sequence,
         len(records),
     )
-    batch = bytearray().join([header, *parts])
-    if len(batch) != HEADER_BYTES + records_bytes:
+    body = b"".join(parts)
+    if len(body) != records_bytes:
         raise TypeError(
-            f"records: {len(batch) - HEADER_BYTES} bytes, expected {records_bytes} from their lengths: a key or value "
-            "is not bytes"
+            f"records: {len(body)} bytes, expected {records_bytes} from their lengths: a key or value is not bytes"
         )
-    patch_crc(batch)
-    return bytes(batch)
+    covered = header[CRC_START:]
+    crc = crc32c(body, crc32c(covered))
+    return b"".join((header[:CRC_POSITION], crc.to_bytes(4, "big"), covered, body))
 
 
 def encode_records_apart(records: Sequence[NewRecord], timestamp_ms: int) -> tuple[list[bytes], int, int]:

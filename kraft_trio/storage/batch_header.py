@@ -39,7 +39,7 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_POSITION = 12
 _CRC = struct.Struct(">I")
-_CRC_POSITION = 17
+CRC_POSITION = 17
 
 
 class Compression(enum.IntEnum):
@@ -200,4 +200,4 @@ def patch_crc(buffer: bytearray, position: int = 0) -> None:
 
 def set_crc(buffer: bytearray, crc: int, position: int = 0) -> None:
     """Set the CRC of the batch that begins at `position`."""
-    _CRC.pack_into(buffer, position + _CRC_POSITION, crc)
+    _CRC.pack_into(buffer, position + CRC_POSITION, crc)
