@@ -39,6 +39,7 @@ JVM_SECONDS: Final = 180.0
 KAFKAS: Final = (1, 2)
 WITNESS: Final = 3
 NODES: Final = (*KAFKAS, WITNESS)
+BROKER_NODE: Final = 4
 LISTENER: Final = "CONTROLLER"
 MARK: Final = "witness-test-"
 SET: Final = 0
@@ -79,8 +80,8 @@ class WitnessCluster:
         self.witness.write_properties({**self._settings(WITNESS), "kraft.witness": "true", **(settings or {})})
 
     def _settings(self, node_id: int) -> dict[str, object]:
-        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
-        voters = ",".join(f"{id}@127.0.0.1:{port}" for id, port in self.ports.items())
+        servers = ",".join(f"127.0.0.1:{self.ports[id]}" for id in NODES)
+        voters = ",".join(f"{id}@127.0.0.1:{self.ports[id]}" for id in NODES)
         return {
             "process.roles": "controller",
             "node.id": node_id,
@@ -135,6 +136,20 @@ class WitnessCluster:
             command = java("kafka.Kafka", str(self.properties(node_id)), heap="256m", home=self.home)
             self._processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
 
+    def add_broker(self) -> None:
+        """Format and run a broker of Kafka's.  Its processes are started, ended and stopped like the controllers'."""
+        [self.ports[BROKER_NODE]] = free_ports(1)
+        settings = {
+            **self._settings(BROKER_NODE),
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[BROKER_NODE]}",
+            "log.dirs": self.folder(BROKER_NODE),
+            "offsets.topic.replication.factor": 1,
+        }
+        self.properties(BROKER_NODE).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self.format(BROKER_NODE, "--no-initial-controllers")
+        self.run(BROKER_NODE)
+
     def send(self, node_id: int, signal_number: signal.Signals) -> None:
         process = self.witness if node_id == WITNESS else self._processes[node_id]
         (process.send if isinstance(process, NodeProcess) else process.send_signal)(signal_number)
@@ -154,7 +169,7 @@ class WitnessCluster:
 
     def stop(self) -> None:
         """Kill what runs, paused or not."""
-        for node_id in NODES:
+        for node_id in self.ports:
             if self.is_running(node_id):
                 self.end(node_id)
 

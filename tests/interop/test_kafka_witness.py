@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +13,7 @@ import trio
 
 from harness.kafka import GOT, HOME, java, kafka_version
 from harness.waiting import wait_until
-from harness.witness_cluster import JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
+from harness.witness_cluster import BROKER_NODE, JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
 from scripts.controller_kills.witness_log import leaderships_s
 
 pytestmark = pytest.mark.skipif(kafka_version() < (4, 0), reason="needs controllers that know pre-votes and KIP-853")
@@ -38,7 +39,7 @@ def run(main: Callable[[WitnessCluster], Awaitable[None]], cluster: WitnessClust
 
 def ask_kafka(cluster: WitnessCluster, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a tool of Kafka's, which may ask any of the three nodes first."""
-    servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
+    servers = ",".join(f"127.0.0.1:{cluster.ports[node_id]}" for node_id in NODES)
     options = ["--bootstrap-controller", servers, *arguments]
     return subprocess.run(
         java(f"org.apache.kafka.tools.{command}", *options, heap="128m"),
@@ -121,6 +122,41 @@ def test_a_disk_is_replaced(make_cluster: Callable[..., WitnessCluster]) -> None
         await compare_logs(cluster)
 
     run(main, make_cluster())
+
+
+@pytest.mark.nightly
+def test_topics_are_created_whichever_controller_is_lost(make_cluster: Callable[..., WitnessCluster]) -> None:
+    async def main(cluster: WitnessCluster) -> None:
+        await cluster.until_all_follow()
+        await trio.to_thread.run_sync(cluster.add_broker)
+        await create_topic(cluster, "before")
+        for value in ("first", "second"):
+            lost = await cluster.active(value)
+            await trio.to_thread.run_sync(cluster.end, lost)
+            await create_topic(cluster, f"without-the-{value}")
+            cluster.run(lost)
+            await cluster.until_all_follow()
+        listed = await ask_broker(cluster, "--list")
+        assert sorted(listed.stdout.split()) == ["before", "without-the-first", "without-the-second"]
+
+    run(main, make_cluster())
+
+
+async def create_topic(cluster: WitnessCluster, name: str) -> None:
+    """Until it is there: the broker may still be starting, and look for the active controller."""
+    ends_at = trio.current_time() + JVM_SECONDS
+    created = await ask_broker(cluster, "--create", "--topic", name)
+    while "Created topic" not in created.stdout and "already exists" not in created.stdout:
+        assert trio.current_time() < ends_at, created.stdout + created.stderr
+        created = await ask_broker(cluster, "--create", "--topic", name)
+
+
+async def ask_broker(cluster: WitnessCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    options = ["--bootstrap-server", f"127.0.0.1:{cluster.ports[BROKER_NODE]}", *arguments]
+    command = java("org.apache.kafka.tools.TopicCommand", *options, heap="128m")
+    return await trio.to_thread.run_sync(
+        functools.partial(subprocess.run, command, capture_output=True, text=True, timeout=JVM_SECONDS, check=False)
+    )
 
 
 async def until_made(change: Callable[[], Awaitable[str]], made_before: str) -> None:
