@@ -85,3 +85,36 @@ def test_a_higher_epoch_is_reached_before_the_vote_is_decided() -> None:
     judgement = judge(NOW, VoteReceived(request, Reply()))
     assert judgement.change == (Event.HIGHER_EPOCH_SEEN, Unattached(4))
     assert judgement.ruling is None, "the log's end counts only once the epoch nursery has closed (rule R1)"
+
+
+def asked_by(replica: ReplicaKey, *, pre_vote: bool) -> VoteReceived:
+    epoch = 3 if pre_vote else 4
+    request = VoteRequest("cluster", -1, "topic", 0, replica, epoch, NO_DIRECTORY_ID, 5, 3, pre_vote)
+    return VoteReceived(request, Reply())
+
+
+DOUBTING = attrs.evolve(NOW, doubts_leader=True)
+
+
+def test_a_voter_s_pre_vote_makes_a_doubting_witness_give_its_leader_up() -> None:
+    change = judge(DOUBTING, asked_by(ReplicaKey(3), pre_vote=True)).change
+    assert change == (Event.FETCH_TIMED_OUT, Prospective(3, LEADER.id, NEW))
+    ruling = judge(attrs.evolve(DOUBTING, role=change[1]), asked_by(ReplicaKey(3), pre_vote=True)).ruling
+    assert ruling is not None
+    assert ruling.vote is not None
+    assert ruling.vote.granted
+
+
+def test_nothing_else_does() -> None:
+    assert judge(NOW, asked_by(ReplicaKey(3), pre_vote=True)).change is None
+    assert judge(DOUBTING, asked_by(ReplicaKey(9), pre_vote=True)).change is None
+    real = judge(DOUBTING, asked_by(ReplicaKey(3), pre_vote=False)).change
+    assert real == (Event.HIGHER_EPOCH_SEEN, Unattached(4))
+
+
+def test_a_won_pre_vote_makes_no_candidate_of_a_witness_that_others_do_not_need() -> None:
+    now = attrs.evolve(NOW, role=Prospective(3), may_lead=False)
+    change = judge(now, VoteRoundEnded(STAMP, won=True)).change
+    assert change == (Event.PRE_VOTE_LOST, Unattached(3))
+    change = judge(attrs.evolve(now, may_lead=True), VoteRoundEnded(STAMP, won=True)).change
+    assert change == (Event.PRE_VOTE_WON, Candidate(4))
