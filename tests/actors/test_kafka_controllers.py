@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 import pytest
+import structlog.testing
 import trio
 
 from kraft_trio import NodeConfig
@@ -162,9 +163,12 @@ def test_an_observer_that_is_no_witness_cannot_be_added(is_witness: bool) -> Non
         await cluster.wait_for_leader()
         await cluster.wait_until_alike()
         observer = cluster.nodes[4]
-        for node_id, answer in ((1, OURS), (1, versions_with()), (9, OURS)):
-            observer.tree.controllers.negotiated(cluster.endpoint_of(node_id) if node_id == 1 else KAFKA, answer)
-        versions = await ask(cluster, observer, API_VERSIONS, ApiVersionsRequest())
+        with structlog.testing.capture_logs() as events:
+            for endpoint, answer in ((cluster.endpoint_of(1), versions_with()), (KAFKA, OURS)):
+                observer.tree.controllers.negotiated(endpoint, answer)
+            versions = await ask(cluster, observer, API_VERSIONS, ApiVersionsRequest())
+        warnings = [event for event in events if "kraft.witness=true" in event["event"]]
+        assert [event["nodes"] for event in warnings] == ["1"] * (not is_witness)
         assert [feature.name for feature in versions.supported_features] == ["kraft.version"] * is_witness
 
     test()
