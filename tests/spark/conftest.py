@@ -33,8 +33,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return _SkippedModule.from_parent(parent, path=module_path) if pyspark is None else None
 
 
-PARTS = 8
-"""One of so many parts of the files with tests of Spark belongs to the default run."""
+PARTS = 16
+"""One of so many parts of the files with tests of Spark belongs to the default run: one or two files."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the parts of the default run are chosen
