@@ -42,6 +42,7 @@ OF_SPARK = (
     "fsspec",
 )
 """What the page says is there already."""
+SHOWN_PATH = "/backups/"
 ALLOWED_SECONDS = 1200
 
 SUBMIT = """#!/bin/sh
@@ -83,6 +84,11 @@ class Machine:
         (folder / "dirs" / "node1").rename(folder / "dirs" / "node-1")
         (folder / "count.py").write_text(program("Spark on a cluster").text)
 
+    def submit(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the page, on the directory that is here."""
+        assert SHOWN_PATH in command
+        return self.run(command.replace(SHOWN_PATH, f"{self.folder}/dirs/"))
+
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
@@ -111,7 +117,7 @@ def test_the_code_alone(spark: SparkSession, tmp_path: Path) -> None:
     made = machine.run(f"cd checkout && {make} && mv kraft.zip ..")
     assert made.returncode == 0, made.stderr
     shutil.rmtree(tmp_path / "checkout")
-    ended = machine.run(submit)
+    ended = machine.submit(submit)
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert "50 records" in ended.stdout.splitlines()
 
@@ -129,7 +135,7 @@ def test_an_archive_with_the_dependencies(spark: SparkSession, tmp_path: Path) -
     assert install == "pip install --target kraft kraft-trio"
     install_to(tmp_path / "kraft")
     assert machine.run(pack).returncode == 0
-    ended = machine.run(submit)
+    ended = machine.submit(submit)
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert "50 records" in ended.stdout.splitlines()
     with tarfile.open(tmp_path / "kraft.tar.gz") as archive:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import Observation
+from pyspark.sql.functions import expr
 
 from kraft_trio.spark.table_properties import options_of
 from tests.spark.directories import PARTITION, make_kafkas, make_node, numbered
@@ -150,6 +152,19 @@ def test_a_glob_passes_over_foreign_files(spark: SparkSession, node: Path) -> No
     assert re.search(r"node2: is empty", row.error), "an empty directory may be a replica that has lost its data"
     with pytest.raises(PySparkException, match="no replica's directory among the paths: nothing but files"):
         spark.read.format("kraft").load(f"{node.parent}/*.txt").collect()
+
+
+def test_damage_is_counted_while_a_query_runs(spark: SparkSession, node: Path) -> None:
+    """Without another query."""
+    [file] = (node / PARTITION).glob("*.log")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    counted = Observation("log")
+    frame = spark.read.format("kraft").load(str(node))
+    frame = frame.observe(counted, expr("count_if(NOT crc_ok) AS wrong"), expr("count_if(error IS NOT NULL) AS errors"))
+    assert frame.count() == 41
+    assert counted.get == {"wrong": 1, "errors": 1}
 
 
 @pytest.mark.parametrize(

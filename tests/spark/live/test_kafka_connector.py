@@ -12,7 +12,7 @@ from tests.spark.conftest import connector_jars
 from tests.spark.documents import program
 from tests.spark.live.programs import run_program
 from tests.spark.live.reading import committed_rows
-from tests.spark.live.test_document import SHOWN_QUORUM
+from tests.spark.live.test_document import SHOWN_QUORUM, in_its_first_epoch
 from tests.spark.live.to_parquet import SECONDS
 
 pytestmark = pytest.mark.skipif(not connector_jars(), reason="needs jars: scripts/get-spark-kafka")
@@ -21,8 +21,7 @@ TOPIC = "__cluster_metadata"
 
 
 def test_a_program_prints_what_it_says(spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path) -> None:
-    quorum = make_quorum(1)
-    quorum.start()
+    quorum = in_its_first_epoch(make_quorum)
     shown = program("Spark's own Kafka connector")
     assert SHOWN_QUORUM in shown.text
     (tmp_path / "program.py").write_text(shown.text.replace(SHOWN_QUORUM, quorum.bootstrap_servers))
