@@ -1,6 +1,6 @@
 """The query that scripts/spark_write_soak.py kills: numbered rows, in micro-batches that are the same when repeated.
 
-`python -m scripts.spark_write_query BOOTSTRAP DIRECTORY MASTER` runs until it is killed.
+`python -m scripts.spark_write_query BOOTSTRAP DIRECTORY MASTER EXACTLY_ONCE` runs until it is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTINGS: Final = {
 }
 
 
-def main(bootstrap_servers: str, directory: str, master: str) -> None:
+def main(bootstrap_servers: str, directory: str, master: str, exactly_once: str) -> None:
     settings = {
         **SETTINGS,
         "spark.local.dir": f"{directory}/local",
@@ -53,6 +53,7 @@ def main(bootstrap_servers: str, directory: str, master: str) -> None:
         .selectExpr(f"rpad(cast(value as string), {VALUE_BYTES}, '.') as value")
     )
     writing = rows.writeStream.format("kraft").option("bootstrapControllers", bootstrap_servers)
+    writing = writing.option("exactlyOnce", exactly_once)
     writing = writing.option("maxBatchBytes", BATCH_BYTES).option("offsetsPath", f"{directory}/offsets")
     writing.option("checkpointLocation", f"{directory}/checkpoint").start().awaitTermination()
 

@@ -80,8 +80,8 @@ def _descendants(pid: int) -> list[Process]:
 class Query:
     """The query in a process of its own, started again from its checkpoint whenever it has ended."""
 
-    def __init__(self, quorum: Quorum, directory: Path, master: str) -> None:
-        self._arguments = (quorum.bootstrap_servers, str(directory), master)
+    def __init__(self, quorum: Quorum, directory: Path, master: str, *, exactly_once: bool = True) -> None:
+        self._arguments = (quorum.bootstrap_servers, str(directory), master, str(exactly_once).lower())
         self._directory = directory
         directory.mkdir()
         environment = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
@@ -157,8 +157,9 @@ class Query:
 
     def repeated_rows(self) -> dict[int, int]:
         """How many rows of each micro-batch were found in the log by the attempt that completed it."""
-        told = (json.loads(path.read_text()) for path in (self._directory / "offsets").glob("[0-9]*.json"))
-        return {one["version"]: sum(task["repeated"] for task in one["partitions"]) for one in told}
+        files = (self._directory / "offsets").glob("[0-9]*.json")
+        told = {int(file.stem): json.loads(file.read_text())["partitions"] for file in files}
+        return {number: sum(task["repeated"] for task in partitions) for number, partitions in told.items()}
 
     def output(self) -> str:
         return (self._directory / "output").read_text(errors="replace")
@@ -298,14 +299,15 @@ def _caught_up(quorum: Quorum) -> int | None:
 @click.option("--executors", default=KILLS["executor"], show_default=True, help="Executors to kill.")
 @click.option("--drivers", default=KILLS["driver"], show_default=True, help="Drivers to kill.")
 @click.option("--master", default=MASTER, show_default=True, help="Where Spark runs.")
+@click.option("--at-least-once", is_flag=True, help="With exactlyOnce=false, to see what that costs.")
 @click.option("--seed", default=0, show_default=True, help="Order and times of the kills.")
-def main(tasks: int, leaders: int, executors: int, drivers: int, master: str, seed: int) -> None:
+def main(tasks: int, leaders: int, executors: int, drivers: int, master: str, at_least_once: bool, seed: int) -> None:
     """Run the soak, print a table of the kills and the results as JSON; exit with 1 unless each row is there once."""
     kills = {"task": tasks, "leader": leaders, "executor": executors, "driver": drivers}
     with tempfile.TemporaryDirectory(prefix="spark-write-soak-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         quorum = Quorum(directory)
-        query = Query(quorum, directory / "query", master)
+        query = Query(quorum, directory / "query", master, exactly_once=not at_least_once)
         try:
             quorum.start()
             outcome = soak(quorum, query, kills, seed)

@@ -39,7 +39,7 @@ class Write:
     @classmethod
     def nameless(cls) -> Write:
         """A write that nothing else repeats."""
-        return cls(f"nameless {uuid4()}", 0)
+        return cls(f"nameless-{uuid4()}", 0)
 
     @classmethod
     def of_micro_batch(cls, local_property: Callable[[str], str | None]) -> Write:

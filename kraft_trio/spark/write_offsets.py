@@ -41,29 +41,25 @@ class Appended(WriterCommitMessage):
         )
 
 
-def write_offsets(directory: str, tasks: Sequence[Appended]) -> None:
-    """Write the file of a write of one task or more, named by its version; replaces an earlier file of that name.
+def write_offsets(directory: str, name: str, tasks: Sequence[Appended]) -> None:
+    """Write the file `name`.json for the tasks of a write; replaces an earlier file of that name.
 
     `directory` is a path, or a URL that fsspec supports.  Raises OSError, and ConfigError if a package is missing.
     """
-    write = tasks[0].of.write
-    told = {
-        "application": write.application,
-        "version": write.version,
-        "partitions": [
-            {
-                "partition": task.of.partition,
-                "records": task.records,
-                "repeated": task.repeated,
-                "firstOffset": task.first_offset,
-                "lastOffset": task.last_offset,
-                "producerId": task.of.producer_id,
-                "producerEpoch": task.of.producer_epoch,
-            }
-            for task in sorted(tasks, key=lambda task: task.of.partition)
-        ],
-    }
-    _write_file(directory.removeprefix(_LOCAL), f"{write.version}.json", json.dumps(told, indent=1).encode() + b"\n")
+    partitions = [
+        {
+            "partition": task.of.partition,
+            "records": task.records,
+            "repeated": task.repeated,
+            "firstOffset": task.first_offset,
+            "lastOffset": task.last_offset,
+            "producerId": task.of.producer_id,
+            "producerEpoch": task.of.producer_epoch,
+        }
+        for task in sorted(tasks, key=lambda task: task.of.partition)
+    ]
+    content = json.dumps({"partitions": partitions}, indent=1).encode() + b"\n"
+    _write_file(directory.removeprefix(_LOCAL), f"{name}.json", content)
 
 
 def _write_file(directory: str, name: str, content: bytes) -> None:

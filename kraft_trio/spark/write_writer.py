@@ -70,7 +70,8 @@ class KraftWriter(DataSourceArrowWriter):
         return trio.run(append_all, self._options, self._maker, of, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _finish(str(self._write), self._options, messages)
+        name = self._write.application if self._options.named_write is None else str(self._write.version)
+        _finish(str(self._write), name, self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         _tell(f"{self._write}: given up; appended before", messages)
@@ -90,7 +91,7 @@ class KraftStreamWriter(DataSourceStreamArrowWriter):
         return trio.run(append_all, self._options, self._maker, PartitionWrite(write, context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _finish(f"micro-batch {batchId}", self._options, messages)
+        _finish(f"micro-batch {batchId}", str(batchId), self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _tell(f"micro-batch {batchId}: given up; appended before", messages)
@@ -129,15 +130,15 @@ async def append_all(
     return appended
 
 
-def _finish(what: str, options: WriteOptions, messages: list[WriterCommitMessage | None]) -> None:
-    """Check that the log has the rows of a write and no others of it, and tell where they are."""
+def _finish(what: str, name: str, options: WriteOptions, messages: list[WriterCommitMessage | None]) -> None:
+    """Check that the log has the rows of a write and no others of it, and tell where they are, in a file `name`."""
     tasks = _tell(f"{what}: appended", messages)
     if not tasks:
         return
     if options.is_exactly_once:
         trio.run(check_is_complete, options.address, tasks)
     if options.offsets_path:
-        write_offsets(options.offsets_path, tasks)
+        write_offsets(options.offsets_path, name, tasks)
 
 
 def _tell(what: str, messages: list[WriterCommitMessage | None]) -> list[Appended]:

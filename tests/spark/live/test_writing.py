@@ -173,7 +173,6 @@ def test_a_named_write_is_done_once(spark: SparkSession, make_quorum: MakeQuorum
     repeated = [[task.pop("repeated") for task in one["partitions"]] for one in told]
     assert repeated == [[0, 0], [50, 50], [0, 0]]
     assert told[0] == told[1]
-    assert told[0]["application"] == "nightly"
     at = {offset: int(value or b"") for offset, value in committed_rows(quorum.nodes[1])}
     for task, first in zip(told[0]["partitions"], (0, 50), strict=True):
         assert (at[task["firstOffset"]], at[task["lastOffset"]], task["records"]) == (first, first + 49, 50)
