@@ -34,9 +34,10 @@ async def running(quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch) -> As
         yield
 
 
-async def append(quorum: ScriptedQuorum, texts: list[str], timeout_ms: int) -> Appended:
+async def append(quorum: ScriptedQuorum, texts: list[str], timeout_ms: int, **more: str) -> Appended:
     nodes = ",".join(f"{node.host}:{node.port}" for node in quorum.bootstrap)
     options = {"bootstrapControllers": nodes, "timeoutMs": str(timeout_ms), "maxBatchBytes": str(SMALLEST_BATCH_BYTES)}
+    options |= more
     rows = iter([pa.record_batch({"value": pa.array(texts)})])
     return await append_all(read_write_options(options), RecordMaker.of(VALUES, is_msgpack=False), OF, rows)
 
@@ -74,3 +75,11 @@ async def test_a_batch_that_does_not_commit_in_time_ends_the_task(
         with pytest.raises(OutcomeUnknownError, match="sent, but not confirmed in time"):
             await append(quorum, TEXTS, timeout_ms=1000)
     assert texts_in(quorum) == TEXTS[:2]
+
+
+@pytest.mark.parametrize("sorts", [True, False])
+async def test_rows_can_be_sorted(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, sorts: bool) -> None:
+    quorum = ScriptedQuorum()
+    async with running(quorum, monkeypatch):
+        await append(quorum, TEXTS[::-1], timeout_ms=1000, sortRows=str(sorts))
+    assert texts_in(quorum) == (TEXTS if sorts else TEXTS[::-1])
