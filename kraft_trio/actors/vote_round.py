@@ -54,8 +54,9 @@ class VoteRound:
         self._wait.deadline = time_s
 
     async def run(self) -> None:
-        with self._wait:
-            await trio.sleep_forever()
+        if self._wait.deadline > trio.current_time():
+            with self._wait:
+                await trio.sleep_forever()
         await self._end_if_decided()
         if self._ended:
             return
