@@ -6,6 +6,7 @@ A generated part stands between a line `<!-- generated: NAME -->` and a line `<!
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable
@@ -80,6 +81,7 @@ FIXED_LIMITS = (
     (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
 )
 DOCUMENTS = Path(__file__).parent
+INTEROP_RESULTS = DOCUMENTS.parent / "tests" / "interop" / "results.json"
 _EPOCH_CHANGES = {
     EpochChange.SAME: "",
     EpochChange.NEXT: ", epoch + 1",
@@ -257,6 +259,22 @@ def spark_content(content: str) -> str:
     return spark_columns(CONTENTS[content][len(REPLICA) :], explained=() if content == "records" else RECORDS)
 
 
+def interop_matrix() -> str:
+    """What `scripts/test --interop --record-interop` has found."""
+    rows = []
+    for system, versions in sorted(json.loads(INTEROP_RESULTS.read_text()).items(), key=lambda row: row[0].lower()):
+        rows += [(system, version, _interop_result(found)) for version, found in sorted(versions.items())]
+    return _table(("system", "version", "result"), rows)
+
+
+def _interop_result(found: dict[str, Any]) -> str:
+    tests = f"{found['passed']} test{'s' * (found['passed'] != 1)}"
+    parts = [f"**{found['failed']} fail**"] if found["failed"] else []
+    parts += [f"works ({tests})"] if found["passed"] else []
+    parts += [f"{found['skipped']} not run: {'; '.join(found['reasons'])}"] if found["skipped"] else []
+    return ". ".join([*parts, *found["says"]])
+
+
 def _as_for(
     what: str, every: Iterable[Option] | Iterable[Column], explained: Collection[Option] | Collection[Column]
 ) -> str:
@@ -281,6 +299,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
     "methods-cluster": lambda: methods(Cluster),
     "methods-machine": lambda: methods(Machine),
+    "interop-matrix": interop_matrix,
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from harness.command import FORK_SERVER
 from kraft_trio.actors import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
-from tests.support import sizes
+from tests.support import interop_matrix, sizes
 from tests.support.rotation import Rotation
 
 # Hypothesis would measure real time, and a busy machine would fail tests.
@@ -41,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write what comes of each scenario script under its steps, in place; review the changes as code",
     )
     parser.addoption(
+        interop_matrix.OPTION,
+        action="store_true",
+        help="write to tests/interop/results.json what the interop tests find; then run docs/generate.py",
+    )
+    parser.addoption(
         "--simulated-logs",
         type=int,
         metavar="COUNT",
@@ -48,8 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell lets what it runs in the background ignore interrupts, and so would the nodes that tests interrupt."""
+    if config.getoption(interop_matrix.OPTION) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(interop_matrix.Recorder())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -81,6 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = covered
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
+        if item.get_closest_marker("interop"):
+            interop_matrix.mark(item)
     if hasattr(config, "workerinput"):
         rank = {group: number for number, group in enumerate(BEGIN_WITH)}
         items.sort(key=lambda item: rank.get(group_of(item), len(rank)))

@@ -10,8 +10,9 @@ import pytest
 from harness.kafka import why_no_kafka
 from tests.acceptance.conftest import make_module_quorum, make_quorum, pytest_runtest_makereport
 from tests.interop.kafka_controllers import Controllers
+from tests.support.interop_matrix import says
 
-__all__ = ["make_module_quorum", "make_quorum", "pytest_runtest_makereport"]
+__all__ = ["make_module_quorum", "make_quorum", "pytest_runtest_makereport", "says"]
 
 WHY_NOT = why_no_kafka("kafka-tools", compiler=True) or why_no_kafka()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,9 @@ def read_by_kafka(directory: Path, files: Sequence[Path]) -> list[list[str]]:
     return said
 
 
-def test_kafka_reads_what_simulated_clusters_leave(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_kafka_reads_what_simulated_clusters_leave(
+    tmp_path: Path, pytestconfig: pytest.Config, says: Callable[[str], None]
+) -> None:
     """`--simulated-logs COUNT` sets the number of seeds."""
     chosen = pytestconfig.getoption("--simulated-logs")
     count = chosen or (ALL_SEEDS if sizes.IS_ALL or sizes.IS_INTEROP else FIRST_SEEDS)
@@ -61,7 +63,9 @@ def test_kafka_reads_what_simulated_clusters_leave(tmp_path: Path, pytestconfig:
         assert said == [*ours, "end"], path.relative_to(tmp_path)
         batches += len(ours)
     snapshots = sum(path.suffix == ".checkpoint" for path in written.files)
-    print(f"{count} seeds: {len(written.files) - snapshots} segments, {snapshots} snapshots, {batches} batches")
+    summary = f"{count} seeds: {len(written.files) - snapshots} segments, {snapshots} snapshots, {batches} batches"
+    print(summary)
     print(*(f"{number:8} {what}" for what, number in sorted(written.covered.items())), sep="\n")
     missing = [what for what in COVERED if not written.covered[what]]
     assert missing == []
+    says(summary)
