@@ -50,6 +50,10 @@ def test_a_run_replaces_what_was_known_of_the_systems_that_it_covers(
     recorder.pytest_runtest_logreport(report("c", "passed", when="setup"))
     recorder.pytest_runtest_logreport(report("c", "passed"))
     recorder.pytest_runtest_logreport(pytest.TestReport("d", ("f", 1, "d"), {}, "failed", None, "call"))
+    begun: list[tuple[str, object]] = [("interop system", "Z"), ("interop version", "1")]
+    recorder.pytest_runtest_logreport(
+        pytest.TestReport("z", ("f", 1, "z"), {}, "passed", None, "setup", user_properties=begun)
+    )
     recorder.pytest_sessionfinish()
     found = json.loads(path.read_text())
     assert found["X"]["1"] == {
@@ -59,4 +63,5 @@ def test_a_run_replaces_what_was_known_of_the_systems_that_it_covers(
         "reasons": ["no jars"],
         "says": ["Refuses groups"],
     }
+    assert "Z" not in found
     assert (found["X"]["0"], found["Y"]) == ({"passed": 5}, {"1": {"passed": 2}})

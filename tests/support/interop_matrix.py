@@ -111,6 +111,8 @@ class Recorder:
         """Replace what was known of the systems and versions that this run has covered."""
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         for (system, version), outcomes in self._outcomes.items():
+            if not outcomes:  # An interrupted run has begun the tests of a system, and ended none.
+                continue
             known.setdefault(system, {})[version] = _summary(outcomes.values(), self._said[system, version])
         RESULTS.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
 
