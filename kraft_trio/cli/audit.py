@@ -12,8 +12,8 @@ import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show
 from kraft_trio.cli.output import echo
-from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
-from kraft_trio.errors import KraftError
+from kraft_trio.cli.quiet_spark import quiet_session
+from kraft_trio.errors import KraftError, StorageError
 from kraft_trio.storage.created_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ MOST_LOCAL_BYTES: Final = 1024 * 1024 * 1024
 
 class SparkMissingError(KraftError):
     """The extra `spark` or `audit` is not installed."""
+
+    exit_code = 2
+
+
+class AuditFailedError(KraftError):
+    """The audit ended before its checks did, or its results could not be kept."""
 
     exit_code = 2
 
@@ -69,7 +75,7 @@ def audit(
         found = _audit(paths, are_traces, out, master, scratch, checks)
     except OSError as error:
         # This exit code differs from 1, because no check has been violated.
-        raise SparkFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
+        raise AuditFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
     return 1 if found.errors else 0
 
 
@@ -128,7 +134,12 @@ def _audit(
 def _session(master: str | None) -> Iterator[SparkSession | None]:
     """A session at that master, or None without one."""
     if master is None:
-        yield None
+        from duckdb import Error
+
+        try:
+            yield None
+        except (StorageError, Error) as error:
+            raise AuditFailedError(str(error).partition("\n")[0]) from error
         return
     if find_spec("pyspark") is None:
         raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -67,9 +67,18 @@ class LocalEngine:
         return tuple(self._raw)
 
     def decode(self, name: str) -> None:
+        """Raises what decoding raises."""
+        failures: list[Exception] = []
         with self._raw[name]() as decoded:
-            self._database.register("decoded", decoded)
-            self._database.execute(f"create table {name} as select * from decoded")
+            watched = pa.RecordBatchReader.from_batches(decoded.schema, _watched(decoded, failures))
+            self._database.register("decoded", watched)
+            try:
+                self._database.execute(f"create table {name} as select * from decoded")
+            except duckdb.Error:
+                if failures:
+                    # DuckDB tells it as a text, with its traceback.
+                    raise failures[0] from None
+                raise
             self._database.unregister("decoded")
 
     def add(self, view: View) -> None:
@@ -81,6 +90,15 @@ class LocalEngine:
             cursor.execute(translated(sql), arguments or None)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _watched(batches: Iterable[pa.RecordBatch], failures: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """The batches; notes why they end early."""
+    try:
+        yield from batches
+    except Exception as error:
+        failures.append(error)
+        raise
 
 
 @cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kraft_trio.errors import StorageError
 from kraft_trio.storage.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
@@ -170,15 +171,53 @@ def test_report_without_violations_says_so() -> None:
 def test_what_cannot_be_kept_is_shown(
     kraft: CliRunner, backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kraft_trio.cli.audit import audit
+    from kraft_trio.cli.audit import AuditFailedError, audit
     from kraft_trio.spark import audit as audits
 
     monkeypatch.setattr(audits, "audit", lambda *_arguments, **_options: audit_of("run"))
     (tmp_path / "results").write_text("no directory")
     result = kraft.invoke(audit, [f"{backups}/node-*", "--out", str(tmp_path)], standalone_mode=False)
-    assert isinstance(result.exception, StorageError)
+    assert isinstance(result.exception, AuditFailedError)
+    assert AuditFailedError.exit_code == 2, "no check has been violated"
     assert str(result.exception).startswith(f"{tmp_path}/results: cannot be written: ")
     assert result.output.endswith("1 cluster, 1 check: 1 error, 0 warnings\n")
+
+
+def test_an_error_while_decoding_is_told_in_a_line(
+    kraft: CliRunner, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kraft_trio.cli.audit import AuditFailedError
+    from kraft_trio.errors import StorageError
+
+    def read(*_arguments: object) -> Iterator[object]:
+        raise StorageError("a.log: position 7: too large")
+        yield
+
+    monkeypatch.setattr("kraft_trio.spark.audit.local_engine.read_pieces", read)
+    with pytest.raises(AuditFailedError, match=r"^a.log: position 7: too large$"):
+        run(kraft, f"{backups}/node-*")
+
+
+WITHOUT_SPARK = """
+import sys
+
+sys.modules["pyspark"] = None
+from kraft_trio.cli.audit import audit
+
+sys.exit(audit.main(sys.argv[1:], standalone_mode=False))
+"""
+
+
+def test_spark_need_not_be_installed(backups: Path, damaged: Path) -> None:
+    def kraft_audit(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT_SPARK, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    sound = kraft_audit(f"{backups}/node-*")
+    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 24 checks: 0 errors, 0 warnings")
+    assert kraft_audit(f"{damaged}/node-*").returncode == 1
+    for arguments in (["--trace", __file__], [f"{backups}/node-*", "--master", "local"]):
+        assert "expected the extra spark" in kraft_audit(*arguments).stderr
 
 
 def test_bad_input(kraft: CliRunner, backups: Path, tmp_path: Path) -> None:
