@@ -156,7 +156,7 @@ class Query:
         return max(numbers, default=-1) + 1
 
     def repeated_rows(self) -> dict[int, int]:
-        """How many rows of each micro-batch were found in the log by the attempt that completed it."""
+        """How many rows of each micro-batch were in the log already when they were sent for the last time."""
         files = (self._directory / "offsets").glob("[0-9]*.json")
         told = {int(file.stem): json.loads(file.read_text())["partitions"] for file in files}
         return {number: sum(task["repeated"] for task in partitions) for number, partitions in told.items()}
@@ -175,7 +175,7 @@ class Outcome:
     rows: int
     """Rows of the micro-batches that are done."""
     completed_from_attempts: int
-    """Micro-batches some rows of which an earlier attempt had written."""
+    """Micro-batches some rows of which were in the log already."""
     recognized_rows: int
     query_failures: int
     missing: int

@@ -57,7 +57,7 @@ class Placed:
     base_offset: int | None
     """None if the log has it from an earlier attempt, and no longer knows where."""
     is_repeated: bool
-    """Whether another attempt had appended it."""
+    """Whether it was there already: from another attempt, or from this one if an answer was lost."""
 
 
 class PartitionAppender:

@@ -24,7 +24,7 @@ class Appended(WriterCommitMessage):
     of: PartitionWrite
     records: int = 0
     repeated: int = 0
-    """How many of them another attempt had appended."""
+    """How many of them were in the log already: from another attempt, or from this one if an answer was lost."""
     first_offset: int | None = None
     """Inclusive; None without rows, or if the log no longer knows where it has the first ones."""
     last_offset: int | None = None

@@ -144,5 +144,5 @@ def _finish(what: str, name: str, options: WriteOptions, messages: list[WriterCo
 def _tell(what: str, messages: list[WriterCommitMessage | None]) -> list[Appended]:
     tasks = [message for message in messages if isinstance(message, Appended)]
     records, repeated = sum(task.records for task in tasks), sum(task.repeated for task in tasks)
-    log.info("%s %d records in %d tasks, %d of them by earlier attempts", what, records, len(tasks), repeated)
+    log.info("%s %d records in %d tasks, %d of them were there already", what, records, len(tasks), repeated)
     return tasks
