@@ -88,8 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = covered
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
-        if item.get_closest_marker("interop"):
-            interop_matrix.mark(item)
+        interop_matrix.mark(item)
     if hasattr(config, "workerinput"):
         rank = {group: number for number, group in enumerate(BEGIN_WITH)}
         items.sort(key=lambda item: rank.get(group_of(item), len(rank)))

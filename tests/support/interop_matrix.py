@@ -47,6 +47,8 @@ SYSTEMS: Final[Mapping[str, str]] = {
 }
 """By file.  The marker `system` names that of one test, and the program whose version counts."""
 
+_OF_SPARK: Final = "spark/live/test_kafka_connector.py"
+
 _SYSTEM, _VERSION, _SAYS = "interop system", "interop version", "interop says"
 
 
@@ -69,16 +71,19 @@ def version_of(program: str) -> str:
             import confluent_kafka
 
             return f"{confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
-        case "kafka-python":
-            return metadata.version("kafka-python")
+        case "kafka-python" | "pyspark":
+            return metadata.version(program)
         case _:
             return ".".join(map(str, kafka_version()))
 
 
 def mark(item: pytest.Item) -> None:
-    """Note at the test which system it belongs to."""
-    program = "Kafka"
-    system = SYSTEMS.get("/".join(item.path.parts[item.path.parts.index("tests") + 1 :]), "")
+    """Note at the test which system it belongs to, if it has other people's programs."""
+    tests = Path(__file__).parents[1]
+    file = item.path.relative_to(tests).as_posix() if item.path.is_relative_to(tests) else ""
+    if not item.get_closest_marker("interop") and file != _OF_SPARK:
+        return
+    system, program = SYSTEMS.get(file, ""), "pyspark" if file == _OF_SPARK else "Kafka"
     if (marker := item.get_closest_marker("system")) is not None:
         system, program = marker.args
     if system:
