@@ -93,6 +93,8 @@ def test_the_witness_leads_only_to_give_its_log_to_the_controller_that_is_behind
         led_before = len(leaderships_s(cluster.said(WITNESS)))
         [behind] = [node_id for node_id in KAFKAS if node_id != active]
         cluster.send(behind, signal.SIGSTOP)
+        # The answer to the fetch that was waiting has the first record, and is read after the pause.
+        await cluster.active("answered", besides=behind)
         await cluster.active("missed", besides=behind)
         await trio.to_thread.run_sync(cluster.end, active)
         cluster.send(behind, signal.SIGCONT)
