@@ -64,7 +64,7 @@ class RequestParser:
         self._headers: dict[bytes, bytes] = {}
         self._newest = Head("", "", {})
         self._newest_bytes = b""
-        """The bytes of a head whose requests may be told by their length; empty if the newest head is none."""
+        """The bytes of the newest head, if a request with the same head ends where its length says; else empty."""
         self._is_resuming = False
         self.is_between_requests = True
         """Whether nothing of the next request has come."""

@@ -57,7 +57,7 @@ def _place(record: NewRecord) -> tuple[object, ...]:
 
 
 def first_difference(batch: RowBatch, stored: Sequence[Record]) -> int | None:
-    """The first row of a batch that the log has otherwise, counted in the partition; None if there is none.
+    """The number within the partition of the first row that differs from the log's; None if all are equal.
 
     If the batch is the whole partition, the order of its rows may differ: the log has them all.
     """

@@ -31,7 +31,7 @@ class Appended(WriterCommitMessage):
     """Inclusive; None without rows."""
 
     def and_then(self, records: int, base_offset: int | None, *, is_repeated: bool) -> Appended:
-        """With the next batch of the partition; its offset is None if the log no longer knows it."""
+        """Add the next batch of the partition.  Its offset is None if the log has forgotten it."""
         return attrs.evolve(
             self,
             records=self.records + records,

@@ -36,9 +36,9 @@ class Store:
     A client is told the revision after its change, so the history says in which order the changes came.  A change of
     unknown outcome has a revision that nobody was told.
 
-    Few orders are left to try, because a write of unknown outcome that changes nothing is not in the order, and those
-    that differ in nothing but a value that nobody saw are in the order of their invocations.  That excludes no answers:
-    two such writes could change places, since neither is known to be complete.
+    Two rules leave few orders to try.  A write of unknown outcome that changes nothing is not in the order.  Writes of
+    unknown outcome that differ only in a value that nobody saw are in the order of their invocations.  That excludes no
+    answers: two such writes could change places, since neither is known to be complete.
     """
 
     told: frozenset[int]
