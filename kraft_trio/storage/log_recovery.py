@@ -337,6 +337,7 @@ def _write_derived(disk: Disk, directory: str, segments: Segments, epochs: Epoch
     for segment in segments:
         if segment is not segments.active:
             segment.write_indexes(disk, directory)
+            segment.thin_indexes()
     path = join(directory, partition_files.LEADER_EPOCH_CHECKPOINT)
     content = encode_leader_epochs(epochs)
     if not disk.exists(path) or disk.read_bytes(path) != content:

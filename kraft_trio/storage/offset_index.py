@@ -1,7 +1,8 @@
 """Sparse indexes of one segment: from offset to position, and from timestamp to offset.
 
 Both are derived data.  Opening rebuilds them in memory from the batch headers.  Sealing or closing a segment writes its
-`.index` and `.timeindex` files, in Kafka's formats and without an fsync.
+`.index` and `.timeindex` files, in Kafka's formats and without an fsync.  A sealed segment keeps some of the entries in
+memory, so that a long log costs little.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 INDEX_INTERVAL_BYTES = 4096
 """The next entry is for the first batch that starts more than this many bytes after the previous entry's."""
+SEALED_INTERVAL_BYTES = 16 * INDEX_INTERVAL_BYTES
+"""In memory, entries of a sealed segment are at least this many bytes apart: a megabyte or less for 4 GiB of log."""
 
 
 class OffsetIndex:
@@ -63,6 +67,22 @@ class OffsetIndex:
         del self._positions[keep:]
         del self._max_timestamps_ms[keep:]
 
+    def thin(self, interval_bytes: int) -> Sequence[int]:
+        """Keep the first entry and those at least so many bytes after the one kept before.
+
+        Returns the largest timestamps (ms) up to the entries that are kept.
+        """
+        positions = self._positions
+        kept = []
+        entry = 0
+        while entry < len(positions):
+            kept.append(entry)
+            entry = bisect_left(positions, positions[entry] + interval_bytes, entry + 1)
+        self._offsets = array("I", [self._offsets[entry] for entry in kept])
+        self._max_timestamps_ms = array("q", [self._max_timestamps_ms[entry] for entry in kept])
+        self._positions = array("I", [positions[entry] for entry in kept])
+        return self._max_timestamps_ms
+
     def encode(self) -> bytes:
         """The content of the `.index` file: pairs of int32."""
         pairs = array("I", bytes(8 * len(self._offsets)))
@@ -102,6 +122,12 @@ class TimeIndex:
         keep = bisect_left(self._offsets, offset - self._base_offset)
         del self._offsets[keep:]
         del self._timestamps_ms[keep:]
+
+    def thin_to(self, timestamps_ms: Sequence[int]) -> None:
+        """Keep the entries of these timestamps, which are in ascending order and each of which has one."""
+        kept = [bisect_left(self._timestamps_ms, timestamp_ms) for timestamp_ms in sorted(set(timestamps_ms))]
+        self._offsets = array("I", [self._offsets[entry] for entry in kept])
+        self._timestamps_ms = array("q", [self._timestamps_ms[entry] for entry in kept])
 
     def encode(self) -> bytes:
         """The content of the `.timeindex` file: int64 and int32 alternating."""

@@ -8,7 +8,12 @@ from kraft_trio.errors import CorruptLogError
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER_BYTES, peek_header
 from kraft_trio.storage.disk import Disk, DiskFile, join
-from kraft_trio.storage.offset_index import INDEX_INTERVAL_BYTES, OffsetIndex, TimeIndex
+from kraft_trio.storage.offset_index import (
+    INDEX_INTERVAL_BYTES,
+    SEALED_INTERVAL_BYTES,
+    OffsetIndex,
+    TimeIndex,
+)
 
 _FRAME = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -93,8 +98,15 @@ class Segment:
             f"{self.file.path}: position {position}: found no batch with offset {offset}, which was written here"
         )
 
+    def thin_indexes(self) -> None:
+        """Forget most entries of a sealed segment, whose index files have been written.
+
+        What `truncate` needs is left: for each entry the largest timestamp up to it, and its offset.
+        """
+        self.time_index.thin_to(self.index.thin(SEALED_INTERVAL_BYTES))
+
     def write_indexes(self, disk: Disk, directory: str) -> None:
-        """Write both index files of a sealed segment, unless they are right already.  Raises OSError."""
+        """Write both index files of a whole segment, unless they are right already.  Raises OSError."""
         if self.max_timestamp_ms >= 0:
             self.time_index.append_if_later(self.max_timestamp_ms, self.last_offset_of_max_timestamp)
         contents = {

@@ -99,6 +99,7 @@ class Segments:
                 segment.file.close()
                 self.disk.remove(path)
             raise
+        self.active.thin_indexes()
         self._starts.append(self._starts[-1] + self.active.size)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
