@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -44,7 +45,7 @@ from benchmarks import (
     timeline,
     tls,
 )
-from benchmarks.children import BenchmarkError
+from benchmarks.children import BenchmarkError, until_sigterm
 from benchmarks.context import Context
 from benchmarks.report import Report, Section, now
 
@@ -124,7 +125,8 @@ def main(
     if (kind := machine.file_system_of(directory)) in IN_MEMORY:
         raise click.BadParameter(f"{directory} is on {kind}, where fsync does nothing", param_hint="--directory")
     with tempfile.TemporaryDirectory(dir=directory) as work:
-        report = trio.run(_run, console, chosen, quick, Path(work), settings, pythons)
+        measured = partial(_run, console, chosen, quick, Path(work), settings, pythons)
+        report = trio.run(until_sigterm, measured)
     report.print_to(Console(width=None if sys.stdout.isatty() else FILE_WIDTH))
     for path in report.write_to(results):
         console.print(f"written: {path}")

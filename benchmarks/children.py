@@ -96,6 +96,25 @@ async def run_to_end(command: Sequence[str], seconds: float) -> str:
     raise BenchmarkError(f"{' '.join(command)} took longer than {seconds:.0f} s")
 
 
+async def until_sigterm(work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work, or cancel it at SIGTERM, so that it stops its children.  Raises SystemExit with 143 then."""
+    done: list[T] = []
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_at_sigterm(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+            with trio.open_signal_receiver(signal.SIGTERM) as signals:
+                task_status.started()
+                async for _ in signals:
+                    nursery.cancel_scope.cancel()
+
+        await nursery.start(cancel_at_sigterm)
+        done.append(await work())
+        nursery.cancel_scope.cancel()
+    if not done:
+        raise SystemExit(128 + signal.SIGTERM)
+    return done[0]
+
+
 @asynccontextmanager
 async def stopping(children: Mapping[int, Child]) -> AsyncIterator[None]:
     """On exit stop whatever is in the mapping by then, all at the same time."""
