@@ -249,6 +249,8 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
     if claim is not None and claim.problem is None:
         if has_other_directory(claim, voter):
             return "Its node runs with another directory id.", None
+        if claim.leader_id != situation.leader_id:
+            return _isolation(situation, claim), None
         return "Its node runs, but does not fetch from the leader: its log tells why.", None
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
@@ -257,6 +259,14 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return f"{start}.", START
     replace = quorum_command(situation, f"replace -i {voter.id}")
     return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", START
+
+
+def _isolation(situation: Situation, claim: Claim) -> str:
+    """Of a voter that answers here and does not follow the leader: which link to look at."""
+    leader = next((one for one in situation.claims if one.node_id == situation.leader_id), None)
+    place = "the leader" if leader is None else f"node {leader.node_id} at {leader.endpoint}"
+    known = "no leader" if claim.leader_id is None else f"node {claim.leader_id} as leader"
+    return f"Its node answers here, but knows {known}: see whether it reaches {place}, and is reached from there."
 
 
 def _survival(voter_ids: Collection[int], up: Iterable[int], *, is_hypothetical: bool = False) -> Finding:

@@ -337,6 +337,14 @@ def test_node_that_answers_is_not_to_be_started() -> None:
     assert command is None
 
 
+@pytest.mark.parametrize(("leader", "known"), [(None, "no leader"), (3, "node 3 as leader")])
+def test_node_that_answers_here_and_does_not_know_the_leader_is_cut_off(leader: int | None, known: str) -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), says(3, leader=leader)), led(UP, UP, OFFLINE)))
+    reaches = "see whether it reaches node 1 at host1:9093, and is reached from there."
+    assert text.endswith(f"9 s ago. Its node answers here, but knows {known}: {reaches}")
+    assert command is None
+
+
 def test_commands_connect_as_the_operator_did() -> None:
     situation = Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE), command_config="my client.properties")
     connecting = "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 --command-config"
