@@ -37,7 +37,8 @@ class Registration:
 class ControllerRegistrar:
     """Runs while this node follows one leader.  It registers once, and again if a leader knows further features.
 
-    The leader appends a record for each registration, so it is not repeated otherwise.
+    The leader appends a record for each registration, so it is not repeated otherwise.  What is known of a leader may
+    be of its process before an upgrade, until a connection to the new one is made.
     """
 
     def __init__(self, context: EpochContext, role: Follower, registration: Registration) -> None:
@@ -46,21 +47,31 @@ class ControllerRegistrar:
         self._registration = registration
 
     async def run(self) -> None:
-        """Return when the leader has acknowledged the registration."""
+        """Register whenever the leader knows features that are not registered, until cancelled."""
         if self._endpoint is None:
             return
-        delay_s = self._context.config.fetch_timeout_ms / 1000
-        while (versions := self._context.controllers.versions_of(self._endpoint)) is None:
-            await self._context.controllers.found_another.park()
+        first_delay_s = delay_s = self._context.config.fetch_timeout_ms / 1000
+        while True:
+            features = self._further_features(self._endpoint)
+            if features is None:
+                await self._context.controllers.changed.park()
+            elif await self._register(self._endpoint, features):
+                self._registration.features = features
+                delay_s = first_delay_s
+            else:
+                await trio.sleep(delay_s)
+                delay_s = min(MAX_BACKOFF_S, 2 * delay_s)
+
+    def _further_features(self, endpoint: Endpoint) -> dict[str, VersionRange] | None:
+        """The features to register; None if the leader knows no others than are registered, or is none of Kafka's."""
+        versions = self._context.controllers.versions_of(endpoint)
+        if versions is None:
+            return None
         features = claimed_features(feature.name for feature in versions.supported_features)
         known = self._registration.features
         if known is not None and features.keys() <= known.keys():
-            return
-        features = {**(known or {}), **features}
-        while not await self._register(self._endpoint, features):
-            await trio.sleep(delay_s)
-            delay_s = min(MAX_BACKOFF_S, 2 * delay_s)
-        self._registration.features = features
+            return None
+        return {**(known or {}), **features}
 
     async def _register(self, endpoint: Endpoint, features: dict[str, VersionRange]) -> bool:
         """Send the request once.  Returns whether the controller has acknowledged it."""

@@ -25,7 +25,7 @@ class ControllersGuard:
     async def run(self) -> None:
         """Look whenever there is news, until cancelled.  Raises ConfigError."""
         async with trio.open_nursery() as nursery:
-            for news in (self._context.controllers.found_another, self._context.log.voters_changed):
+            for news in (self._context.controllers.changed, self._context.log.voters_changed):
                 nursery.start_soon(self._look_at, news)
 
     async def _look_at(self, news: trio.lowlevel.ParkingLot) -> None:

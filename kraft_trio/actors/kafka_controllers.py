@@ -26,23 +26,26 @@ class KafkaControllers:
     def __init__(self, topic_name: str) -> None:
         self._may_be = topic_name == CONTROLLERS_TOPIC
         self._found: dict[Endpoint, ApiVersionsResponse] = {}
-        self.found_another = trio.lowlevel.ParkingLot()
-        """Wakes its waiters when an endpoint turns out to be a controller's."""
+        self.changed = trio.lowlevel.ParkingLot()
+        """Wakes its waiters when a controller is found, or answers otherwise than before."""
 
     def negotiated(self, endpoint: Endpoint, versions: ApiVersionsResponse) -> None:
         """Note what a peer has answered to ApiVersions."""
         if not self._may_be or not any(api.key == CONTROLLER_REGISTRATION.key for api in versions.apis):
             self._found.pop(endpoint, None)
             return
-        is_new = self._found.pop(endpoint, None) is None
+        was = self._found.pop(endpoint, None)
         if len(self._found) >= MAX_KNOWN:
             del self._found[next(iter(self._found))]
         self._found[endpoint] = versions
-        if is_new:
-            self.found_another.unpark_all()
+        if versions != was:
+            self.changed.unpark_all()
 
     def versions_of(self, endpoint: Endpoint | None) -> ApiVersionsResponse | None:
-        """What the controller at that endpoint has answered; None if no controller of Kafka is known there."""
+        """What the controller at that endpoint has answered last; None if no controller of Kafka is known there.
+
+        It may have started again since, as another release.  The next connection to it tells.
+        """
         return None if endpoint is None else self._found.get(endpoint)
 
     def among(self, voters: VoterSet, own: ReplicaKey, listener_name: str) -> list[int]:

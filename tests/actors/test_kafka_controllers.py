@@ -216,6 +216,27 @@ async def test_it_registers_again_only_for_further_features(cluster: Cluster) ->
 
 
 @on_cluster(started=())
+async def test_it_registers_again_when_the_leader_turns_out_to_be_newer(cluster: Cluster) -> None:
+    """What was known when it began to follow is of the leader's process before its upgrade."""
+    asked: list[ControllerRegistrationRequest] = []
+    lone = lone_epoch(cluster, 3, Stamp(1, 1))
+    controllers = lone.context.controllers
+    registrar = ControllerRegistrar(
+        lone.context, Follower(1, 1, Endpoints({LISTENER: KAFKA})), Registration(UUID(int=8))
+    )
+    async with listening(cluster, KAFKA, controller(asked)), trio.open_nursery() as nursery:
+        controllers.negotiated(KAFKA, versions_with("old.version"))
+        nursery.start_soon(registrar.run)
+        await trio.sleep(20)
+        assert [set(request.features) for request in asked] == [{"old.version", "kraft.version"}]
+        controllers.negotiated(KAFKA, versions_with("old.version", "new.version"))
+        await trio.sleep(20)
+        nursery.cancel_scope.cancel()
+    assert [set(request.features) for request in asked[1:]] == [{"old.version", "new.version", "kraft.version"}]
+    await lone.context.log.close()
+
+
+@on_cluster(started=())
 async def test_a_leader_of_ours_is_not_asked(cluster: Cluster) -> None:
     asked: list[ControllerRegistrationRequest] = []
     lone = lone_epoch(cluster, 3, Stamp(1, 1))
