@@ -181,7 +181,7 @@ def test_a_node_observes_kafkas_controllers_and_our_tools_describe_them(
 
         wait_until("the observer has fetched", described)
         explained = controllers.ask(1, "metadata-quorum", "--command-config", file, "explain")
-        assert "1 of 1 voters are up" in explained.stdout, explained.stderr
+        assert "1 of 1 voter is up" in explained.stdout, explained.stderr
         row = next(line.split() for line in explained.stdout.splitlines() if line.startswith("1 "))
         assert [end.isdecimal() for end in row[-2:]] == [True, True], "what the leader of Kafka tells of itself"
     finally:
