@@ -63,7 +63,7 @@ class ControllerRegistrar:
                 delay_s = min(MAX_BACKOFF_S, 2 * delay_s)
 
     def _further_features(self, endpoint: Endpoint) -> dict[str, VersionRange] | None:
-        """The features to register; None if the leader knows no others than are registered, or is none of Kafka's."""
+        """The features to register.  None if all are registered, or if the leader is not known to be Kafka's."""
         versions = self._context.controllers.versions_of(endpoint)
         if versions is None:
             return None

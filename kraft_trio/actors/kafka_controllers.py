@@ -42,7 +42,7 @@ class KafkaControllers:
             self.changed.unpark_all()
 
     def versions_of(self, endpoint: Endpoint | None) -> ApiVersionsResponse | None:
-        """What the controller at that endpoint has answered last; None if no controller of Kafka is known there.
+        """The newest answer of the controller at that endpoint; None if none of Kafka's is known there.
 
         It may have started again since, as another release.  The next connection to it tells.
         """
