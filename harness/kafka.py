@@ -86,13 +86,15 @@ QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
 """A JVM that lives for seconds starts sooner and takes half the processor time."""
 
 
-def java(main: str, *arguments: str, heap: str = "512m", home: Path = HOME) -> list[str]:
+def java(main: str, *arguments: str, heap: str = "512m", home: Path = HOME, classes: Path | None = None) -> list[str]:
     """Return the command that runs a class, or a source file, with Kafka's jars; it logs warnings to stderr.
 
     The class may have moved since: see `class_name`.  `home` may be that of another version that has it there.
+    `classes` is a folder of further classes.
     """
     logging = []
     for name, key in (("log4j2.properties", "log4j2.configurationFile"), ("log4j.properties", "log4j.configuration")):
         if (home / "config" / name).exists():
             logging.append(f"-D{key}=file:{home / 'config' / name}")
-    return ["java", f"-Xmx{heap}", *QUICK, *logging, "-cp", f"{home / 'libs'}/*", class_name(main), *arguments]
+    class_path = f"{classes}:{home / 'libs'}/*" if classes else f"{home / 'libs'}/*"
+    return ["java", f"-Xmx{heap}", *QUICK, *logging, "-cp", class_path, class_name(main), *arguments]
