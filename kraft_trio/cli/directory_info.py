@@ -146,7 +146,12 @@ def _size(disk: Disk, path: str) -> int:
 
 
 def _meta_text(properties: MetaProperties) -> str:
-    fields = {"cluster.id": properties.cluster_id, "node.id": str(properties.node_id)}
+    id_key = "node.id" if properties.version == 1 else "broker.id"
+    fields = {
+        "cluster.id": properties.cluster_id,
+        id_key: str(properties.node_id),
+        "version": str(properties.version),
+    }
     if properties.directory_id != NO_DIRECTORY_ID:
         fields["directory.id"] = directory_id_to_text(properties.directory_id)
     return "{" + ", ".join(f"{name}={value}" for name, value in sorted(fields.items())) + "}"

@@ -19,11 +19,15 @@ _SHOWN_CHARACTERS = 60
 
 @attrs.frozen
 class MetaProperties:
-    """`directory_id` is NO_DIRECTORY_ID in files written before KIP-853, which do not have one."""
+    """`directory_id` is NO_DIRECTORY_ID in files written before KIP-853, which do not have one.
+
+    `version` is that of the file that was read.  A new file has version 1.
+    """
 
     cluster_id: str
     node_id: int
     directory_id: UUID
+    version: int = attrs.field(default=1, eq=False)
 
 
 def encode_meta_properties(properties: MetaProperties) -> bytes:
@@ -60,7 +64,7 @@ def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
             directory_id = directory_id_from_text(fields["directory.id"])
         except ValueError as error:
             raise StorageError(f"{path}: directory.id: {error}") from None
-    return MetaProperties(cluster_id, int(node_id), directory_id)
+    return MetaProperties(cluster_id, int(node_id), directory_id, int(version))
 
 
 def _is_text(text: str) -> bool:

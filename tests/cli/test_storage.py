@@ -327,7 +327,7 @@ class TestInfo:
             "Found log directory:",
             f"  {here.directory}",
             "",
-            f"Found metadata: {{cluster.id={CLUSTER_ID}, directory.id={DIRECTORY_IDS[0]}, node.id=1}}",
+            f"Found metadata: {{cluster.id={CLUSTER_ID}, directory.id={DIRECTORY_IDS[0]}, node.id=1, version=1}}",
             f"Newest snapshot: 0@0, {len(here.files()[CHECKPOINT])} bytes",
             "Snapshot's kraft.version: 1",
             f"Snapshot's voters: {', '.join(f'{index}-{id}' for index, id in enumerate(DIRECTORY_IDS, start=1))}",
