@@ -16,7 +16,7 @@ from harness.waiting import wait_until
 from harness.witness_cluster import BROKER_NODE, JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
 from scripts.controller_kills.witness_log import leaderships_s
 
-pytestmark = pytest.mark.skipif(kafka_version() < (4, 0), reason="needs controllers that know pre-votes and KIP-853")
+pytestmark = pytest.mark.skipif(kafka_version() < (3, 9), reason="needs controllers that know KIP-853")
 
 
 @pytest.fixture
