@@ -12,6 +12,7 @@ import attrs
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, end_of
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.survival import survival_of
+from kraft_trio.protocol.tls_problems import tls_problem
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_set import majority_of
 
@@ -22,6 +23,7 @@ SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
 URGENT_DAYS: Final = 7
 START: Final = "kraft server start -c FILE"
+START_KAFKA: Final = "bin/kafka-server-start.sh FILE"
 RECOVER: Final = "Only if their disks are lost for good, recover one replica (`kraft storage recover`)."
 
 
@@ -61,8 +63,9 @@ def contradictions(situation: Situation, claim: Claim) -> frozenset[str]:
 def findings(situation: Situation) -> tuple[Finding, ...]:
     """The most severe first."""
     if not situation.answers:
-        return (*_of_logins(situation), *_no_answer(situation))
-    found = [*_of_claims(situation), *_of_denials(situation), *_of_logins(situation), *_of_nodes(situation)]
+        return (*_of_logins(situation), *_of_tls(situation), *_no_answer(situation))
+    found = [*_of_claims(situation), *_of_denials(situation), *_of_logins(situation), *_of_tls(situation)]
+    found += _of_nodes(situation)
     if situation.report is None:
         found += _without_leader(situation)
     else:
@@ -72,9 +75,9 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
 
 
 def _no_answer(situation: Situation) -> Iterator[Finding]:
-    silent = [claim for claim in situation.claims if claim.refused_login is None]
+    silent = [claim for claim in situation.claims if not _runs(claim)]
     if situation.claims and not silent:
-        return  # All of them refuse the login.
+        return  # All of them refuse the login, or the connection.
     told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in silent)
     advice = "Start those that do not run, or ask others."
     if situation.command_config is None:
@@ -94,6 +97,25 @@ def _of_logins(situation: Situation) -> Iterator[Finding]:
         "on both sides: each node has its own file of users."
     )
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "login", text)
+
+
+def _of_tls(situation: Situation) -> Iterator[Finding]:
+    """Nodes to which no connection can be made because of a certificate, by the cause."""
+    affected: dict[tuple[str, str], list[Claim]] = {}
+    for claim in situation.claims:
+        found = tls_problem(claim.problem)
+        if found is not None:
+            affected.setdefault(found, []).append(claim)
+    for (cause, remedy), claims in affected.items():
+        named = _and([claim.name for claim in claims])
+        verb = "runs" if len(claims) == 1 else "run"
+        text = f"{_capital(named)} {verb}, but TLS fails: {cause} ({claims[0].problem}). {remedy}"
+        yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "tls", text)
+
+
+def _runs(claim: Claim) -> bool:
+    """Whether the node runs although it did not answer."""
+    return claim.refused_login is not None or tls_problem(claim.problem) is not None
 
 
 def _of_claims(situation: Situation) -> Iterator[Finding]:
@@ -215,14 +237,14 @@ def is_little_room(claim: Claim) -> bool:
 
 def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding]:
     up = [voter.id for voter in report.voters if voter.health.is_up]
-    yield _survival(report.voter_ids, up)
+    yield _survival(report.voter_ids, up, start=start_command(situation))
     for voter in report.voters:
         if not voter.health.is_up:
             advice, command = _advice(situation, voter, can_commit=len(up) >= majority_of(len(report.voters)))
             text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}. {advice}"
             yield Finding(Severity.WARNING, "voter-behind", text, command)
     for claim in situation.claims:
-        if claim.problem is not None and claim.node_id in up and claim.refused_login is None:
+        if claim.problem is not None and claim.node_id in up and not _runs(claim):
             text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
             yield Finding(Severity.NOTE, "not-reached", text)
     if report.high_watermark < 0:
@@ -252,13 +274,15 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         if claim.leader_id != situation.leader_id:
             return _isolation(situation, claim), None
         return "Its node runs, but does not fetch from the leader: its log tells why.", None
+    if claim is not None and _runs(claim):
+        return "Its node runs, but refuses the connection, or is refused.", None
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
-    start = "Start it, or restart it if it hangs"
+    start, command = "Start it, or restart it if it hangs", start_command(situation)
     if not can_commit:
-        return f"{start}.", START
+        return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")
-    return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", START
+    return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command
 
 
 def _isolation(situation: Situation, claim: Claim) -> str:
@@ -269,7 +293,9 @@ def _isolation(situation: Situation, claim: Claim) -> str:
     return f"Its node answers here, but knows {known}: see whether it reaches {place}, and is reached from there."
 
 
-def _survival(voter_ids: Collection[int], up: Iterable[int], *, is_hypothetical: bool = False) -> Finding:
+def _survival(
+    voter_ids: Collection[int], up: Iterable[int], *, start: str = START, is_hypothetical: bool = False
+) -> Finding:
     """What the voters survive, or would survive if an uncommitted change were undone."""
     code = "survival-before" if is_hypothetical else "survival"
     prefix = "if the change is undone, " if is_hypothetical else ""
@@ -283,7 +309,7 @@ def _survival(voter_ids: Collection[int], up: Iterable[int], *, is_hypothetical:
             return Finding(Severity.WARNING, code, _capital(text))
         down = _ids(set(voter_ids) - set(survival.up_ids))
         advice = f"Start {_number(-spare)} of the voters {down}. {RECOVER}"
-        return Finding(Severity.CRITICAL, code, f"{_capital(text)} {advice}", START)
+        return Finding(Severity.CRITICAL, code, f"{_capital(text)} {advice}", start)
     if spare == 0:
         text = f"the quorum survives no more failure now: {counts}."
         return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, _capital(prefix + text))
@@ -309,7 +335,7 @@ def _without_leader(situation: Situation) -> Iterator[Finding]:
     answering = [claim for claim in situation.answers if claim.node_id in voters]
     silent = [voter_id for voter_id in voters if voter_id not in {claim.node_id for claim in answering}]
     majority = majority_of(len(voters))
-    refusing = [claim for claim in situation.claims if claim.refused_login is not None]
+    refusing = [claim for claim in situation.claims if _runs(claim)]
     if len(answering) < majority <= len(answering) + len(refusing):
         return
     if len(answering) < majority:
@@ -390,6 +416,12 @@ def quorum_command(situation: Situation, subcommand: str) -> str:
     )
     asked = ",".join(claim.endpoint for claim in situation.answers)
     return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
+
+
+def start_command(situation: Situation) -> str:
+    """How to start a voter that is down.  It tells no more what it is, so both ways are named beside Kafka's."""
+    is_beside_kafka = any(claim.log_end is None and claim.reported_end is not None for claim in situation.answers)
+    return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}" if is_beside_kafka else START
 
 
 def _number(count: int) -> str:

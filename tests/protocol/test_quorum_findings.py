@@ -32,6 +32,10 @@ def refuses_login(node_id: int) -> Claim:
     return Claim(f"host{node_id}:9093", "SASL: x", node_id=node_id, refused_login="User:op")
 
 
+def fails_tls(node_id: int, problem: str = "TLS handshake failed: certificate has expired") -> Claim:
+    return Claim(f"host{node_id}:9093", problem, node_id=node_id)
+
+
 def kafka(node_id: int, leader: int | None) -> Claim:
     """A controller of Kafka that does not lead tells no more."""
     return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
@@ -149,6 +153,39 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("critical", "login", "Node 1 runs, but refuses the login of User:op"),
             ("critical", "no-answer", "None of the nodes asked answers (host2:9093: connection refused). Start those"),
         ],
+    ),
+    "the certificates of all nodes have expired": (
+        Situation((fails_tls(1), fails_tls(2))),
+        [
+            (
+                "critical",
+                "tls",
+                "Node 1 and node 2 run, but TLS fails: the certificate there has expired (TLS handshake failed",
+            )
+        ],
+    ),
+    "the certificate of one node has expired, and one does not answer": (
+        Situation((fails_tls(1), silent(2))),
+        [
+            ("critical", "tls", "Node 1 runs, but TLS fails: the certificate there has expired"),
+            ("critical", "no-answer", "None of the nodes asked answers (host2:9093: connection refused). Start those"),
+        ],
+    ),
+    "a voter whose certificate has expired beside a leader that still hears it": (
+        Situation((says(1), says(2), fails_tls(3)), led(UP, UP, UP)),
+        [("warning", "tls", "Node 3 runs, but TLS fails"), ("ok", "survival", "")],
+    ),
+    "a voter whose certificate has expired is not to be started": (
+        Situation((says(1), says(2), fails_tls(3)), led(UP, UP, OFFLINE)),
+        [
+            ("warning", "tls", "Node 3 runs, but TLS fails: the certificate there has expired"),
+            ("warning", "survival", "no more failure"),
+            ("warning", "voter-behind", "9 s ago. Its node runs, but refuses the connection, or is refused."),
+        ],
+    ),
+    "a majority with expired certificates is not known to be down": (
+        Situation((says(1, leader=None), fails_tls(2), fails_tls(3))),
+        [("critical", "tls", "Node 2 and node 3 run")],
     ),
     "a voter that refuses the login beside a leader": (
         Situation((says(1), says(2), refuses_login(3)), led(UP, UP, UP)),
@@ -322,6 +359,17 @@ def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
     assert command == "kraft server start -c FILE"
 
 
+def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours() -> None:
+    follower = attrs.evolve(kafka(2, 1), reported_end=10)
+    both = "bin/kafka-server-start.sh FILE  # or, for a node of kraft-trio: kraft server start -c FILE"
+    found = advice(Situation((says(1), follower, silent(3)), led(UP, UP, OFFLINE)))
+    assert [command for _, command in found] == [both]
+    found = advice(Situation((says(1), follower, silent(3)), led(OFFLINE, UP, OFFLINE)))
+    assert found[-1][1] == both
+    survival = findings(Situation((follower, silent(3)), led(OFFLINE, UP, OFFLINE)))[0]
+    assert (survival.code, survival.command) == ("survival", both)
+
+
 def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     found = advice(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))
     assert [text for text, _ in found] == [
@@ -329,6 +377,28 @@ def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     ]
     critical = findings(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))[0]
     assert "Start one of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause", "remedy"),
+    [
+        ("TLS: tlsv13 alert certificate required", "no certificate was shown", "ssl.keystore.location"),
+        ("TLS: sslv3 alert certificate expired", "the certificate shown has expired", "Replace that certificate"),
+        ("TLS: tlsv1 alert unknown ca", "not trusted there", "the trust store there"),
+        ("certificate verify failed: certificate has expired", "certificate there has expired", "Replace the files"),
+        (
+            "certificate verify failed: Hostname mismatch, certificate is not valid for 'b'.",
+            "names other hosts",
+            "Ask at a host",
+        ),
+        ("certificate verify failed: self-signed certificate", "not trusted here", "ssl.truststore.location"),
+    ],
+)
+def test_certificates_are_named_as_the_cause(problem: str, cause: str, remedy: str) -> None:
+    [finding] = findings(Situation((fails_tls(1, problem),)))
+    assert f"{cause} ({problem}). " in finding.text
+    assert remedy in finding.text
+    assert finding.command is None
 
 
 def test_node_that_answers_is_not_to_be_started() -> None:
@@ -373,7 +443,7 @@ def test_a_silent_node_never_hides_a_finding() -> None:
     for situation, _ in SITUATIONS.values():
         more = attrs.evolve(situation, claims=(*situation.claims, silent(77)))
         severe = [finding.code for finding in findings(situation) if finding.severity is Severity.CRITICAL]
-        if severe == ["login"] and not situation.answers:
+        if severe in (["login"], ["tls"]) and not situation.answers:
             severe.append("no-answer")  # of the silent node
         assert [finding.code for finding in findings(more) if finding.severity is Severity.CRITICAL] == severe
 

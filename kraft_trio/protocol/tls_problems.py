@@ -1,0 +1,49 @@
+"""Why no secure connection to a node could be made, and what to do about it.
+
+A node that fails a TLS handshake runs, so it is not to be started.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ADVICE: Final = (
+    (
+        "alert certificate required",
+        "no certificate was shown",
+        "Name one (`ssl.keystore.location`); for a command, in the file of `--command-config`.",
+    ),
+    (
+        "alert certificate expired",
+        "the certificate shown has expired",
+        "Replace that certificate (`ssl.keystore.location`).",
+    ),
+    (
+        "alert unknown ca",
+        "the certificate shown is not trusted there",
+        "Show another one (`ssl.keystore.location`), or add its authority to the trust store there.",
+    ),
+    (
+        "certificate has expired",
+        "the certificate there has expired",
+        "Replace the files; the node takes over new ones while it runs.",
+    ),
+    (
+        "certificate is not valid for",
+        "the certificate there names other hosts",
+        "Ask at a host that it names, or give the node a certificate for this one.",
+    ),
+    (
+        "certificate verify failed",
+        "the certificate there is not trusted here",
+        "Name its authority (`ssl.truststore.location`); for a command, in the file of `--command-config`.",
+    ),
+)
+"""What OpenSSL says, the cause, and the remedy.  The first row counts whose text is in the problem."""
+
+
+def tls_problem(problem: str | None) -> tuple[str, str] | None:
+    """The cause and the remedy of a connection's problem; None if certificates are not the reason."""
+    if problem is None:
+        return None
+    return next(((cause, remedy) for text, cause, remedy in ADVICE if text in problem), None)
