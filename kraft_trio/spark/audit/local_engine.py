@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -104,11 +103,5 @@ def _watched(batches: Iterable[pa.RecordBatch], failures: list[Exception]) -> It
 @cache
 def translated(sql: str) -> str:
     """A query of Spark's dialect in DuckDB's.  Hints, which tell Spark how to join, are left out."""
-    log = logging.getLogger("sqlglot")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        [text] = sqlglot.transpile(sql, read="spark", write="duckdb")
-    finally:
-        log.setLevel(level)
+    [text] = sqlglot.transpile(sql, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.IGNORE)
     return text
