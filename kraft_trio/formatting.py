@@ -12,6 +12,7 @@ import trio
 
 from kraft_trio.client.known_voter import refuse_known_voter
 from kraft_trio.config import NodeConfig, check_is_config
+from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text, directory_id_to_text
@@ -82,11 +83,16 @@ async def ensure_formatted(
     A first voter asks the others before it is formatted, because a voter that comes back with a blank disk may have
     lost what it has acknowledged.  Raises
 
-    - ConfigError for a cluster id that is no UUID, or another own address in `first_voters` than in the configuration,
+    - ConfigError for a cluster id that is no UUID, for `first_voters` that are empty, have a node id below 0, or give
+      this node another address than its configuration,
     - TypeError for an argument of another type, such as a node id that is text,
     - StorageError if the directory belongs to another node, cluster or topic, if the others know this voter already, or
       if the directory cannot be written.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "ensure_formatted: called outside trio.run; expected that of kraft_trio.aio or kraft_trio.sync"
+        )
     check_is_config(config)
     _check_cluster_id(cluster_id)
     voters = None if first_voters is None else _first_voters(config, cluster_id, first_voters)
@@ -109,10 +115,14 @@ def _first_voters(config: NodeConfig, cluster_id: str, given: Mapping[int, Endpo
         raise TypeError(f"first_voters: {type(given).__name__}, expected a mapping from node ids to addresses")
     for node_id, address in given.items():
         # Text never equals the id of this node, which would be formatted as one that joins.
-        if not isinstance(node_id, int):
+        if not isinstance(node_id, int) or isinstance(node_id, bool):
             raise TypeError(f"first_voters: node id {node_id!r}, expected an int")
+        if not 0 <= node_id <= MAX_INT32:
+            raise ConfigError(f"first_voters: node id {node_id}, expected a whole number from 0 to {MAX_INT32}")
         if not isinstance(address, str | Endpoint):
             raise TypeError(f"first_voters: node {node_id} at {address!r}, expected text or an Endpoint")
+    if not given:
+        raise ConfigError("first_voters: empty, expected one voter or more, or None for a node that joins")
     try:
         endpoints = {
             node_id: parse_peer(endpoint) if isinstance(endpoint, str) else endpoint

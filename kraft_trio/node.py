@@ -34,7 +34,8 @@ R = TypeVar("R", default=Any)
 class Node(Generic[T, R]):
     """A running replica.  `open_node` makes it.
 
-    T is the type of its values, and R that of the results of its state machine.
+    T is the type of its values, and R that of the results of its state machine.  Every asynchronous method raises
+    RuntimeError in another thread or `trio.run` than the node's.
     """
 
     def __init__(self, tree: NodeTree[R], serde: Serde[T], on_bad_record: OnBadRecord) -> None:
@@ -46,6 +47,7 @@ class Node(Generic[T, R]):
         self.election = tree.election
         self._serde = serde
         self._on_bad_record: OnBadRecord = on_bad_record
+        self._run = trio.lowlevel.current_trio_token()
 
     @property
     def view(self) -> QuorumView:
@@ -65,11 +67,20 @@ class Node(Generic[T, R]):
         """
         return self.tree.metrics
 
+    def _refuse_another_run(self, called: str) -> None:
+        """Raises RuntimeError.  A task that waited for a task of another run would never be resumed."""
+        if not trio.lowlevel.in_trio_run() or trio.lowlevel.current_trio_token() is not self._run:
+            raise RuntimeError(
+                f"{called}: called outside the trio.run of the node; expected trio.from_thread.run in a "
+                "thread that Trio made, or a node of kraft_trio.sync or kraft_trio.aio"
+            )
+
     async def wait_for_leader(self) -> QuorumView:
         """Wait until this node knows the leader of its epoch, which may be itself.
 
         Raises NodeClosedError if the node has stopped or stops meanwhile.
         """
+        self._refuse_another_run("wait_for_leader")
         await trio.lowlevel.checkpoint()
         view = await self.election.view.wait_for(lambda view: self.tree.is_closed or view.leader_id is not None)
         if self.tree.is_closed:
@@ -82,6 +93,7 @@ class Node(Generic[T, R]):
         A reader that is slow misses views in between, but never the newest.  Raises NodeClosedError at the end if the
         node has stopped.
         """
+        self._refuse_another_run("changes")
         seen: QuorumView | None = None
         while True:
             await trio.lowlevel.checkpoint()
@@ -108,6 +120,7 @@ class Node(Generic[T, R]):
         Raises NodeClosedError if the node stops before it leads, and CorruptLogError if the application cannot be given
         the committed records.
         """
+        self._refuse_another_run("leadership")
         term: Term | None = None
         while term is None:
             await trio.lowlevel.checkpoint()
@@ -137,6 +150,7 @@ class Node(Generic[T, R]):
 
         The voter with the longest log campaigns at once.  This node may be elected again, in a later epoch.
         """
+        self._refuse_another_run("resign")
         await trio.lowlevel.checkpoint()
         view = self.view
         if isinstance(view.role, Leader) and not self.tree.is_closed:
@@ -157,6 +171,7 @@ class Node(Generic[T, R]):
         - ValueError for a time below 1 ms,
         - NodeClosedError if this node has stopped.
         """
+        self._refuse_another_run("transfer_leadership")
         _check_integer("to", to, "the id of a voter")
         _check_integer("timeout_ms", timeout_ms, "milliseconds")
         if timeout_ms < 1:
@@ -177,6 +192,7 @@ class Node(Generic[T, R]):
         have been, NodeClosedError if the node has stopped before it sent the values, and ValueError without values.
         With `epoch` also NotLeaderError: this node does not lead that epoch, and nothing was appended.
         """
+        self._refuse_another_run("append")
         if self.tree.is_closed:
             raise NodeClosedError("append: the node has stopped")
         if isinstance(values, str | bytes) or not isinstance(values, Sequence):
@@ -220,6 +236,7 @@ class Node(Generic[T, R]):
         - BadRecordError or CorruptLogError if this node's state machine has stopped at an earlier record,
         - ValueError if the node was opened without a StateMachine, or for an id that is not a UUID of version 7.
         """
+        self._refuse_another_run("execute")
         if self.tree.executor is None:
             raise ValueError("execute: the node was opened without state_machine=, so commands have no results")
         [record] = self._encoded([command])
@@ -258,6 +275,7 @@ class Node(Generic[T, R]):
         Raises BadRecordError for a record that the node's serde cannot decode, CorruptLogError for committed records
         that cannot be read, and NodeClosedError at the end if the node has stopped.
         """
+        self._refuse_another_run("committed")
         _check_integer("from_offset", from_offset, "an offset")
         decoding = Decoding(self._serde, self._on_bad_record)
         lists = committed_batches(self.log, from_offset, self.tree.record_decoder, lambda: self.tree.is_closed)
@@ -276,6 +294,7 @@ class Node(Generic[T, R]):
         Raises ValueError if the node was opened without a state machine, BadRecordError or CorruptLogError if earlier
         committed records cannot be decoded or read, and NodeClosedError if the node has stopped or stops meanwhile.
         """
+        self._refuse_another_run("wait_until_applied")
         if self.tree.driver is None:
             raise ValueError("wait_until_applied: the node was opened without state_machine= or on_commit=")
         _check_integer("offset", offset, "one of the offsets that append returns")
@@ -300,6 +319,7 @@ class Node(Generic[T, R]):
         Raises CorruptLogError if earlier committed records cannot be read, and NodeClosedError if the node has stopped
         or stops meanwhile.
         """
+        self._refuse_another_run("read_barrier")
         return (await self.tree.read_barrier()).offset
 
     @property
@@ -319,6 +339,7 @@ class Node(Generic[T, R]):
 
         Raises ValueError if the node was opened without a state machine, NodeClosedError and StorageFailure.
         """
+        self._refuse_another_run("take_snapshot")
         if self.tree.taker is None:
             raise ValueError(
                 "take_snapshot: the node was opened without state_machine= or snapshots=, so its log is never trimmed"

@@ -155,6 +155,8 @@ async def _opened(
     environment: Environment | None,
     trace: str | os.PathLike[str] | None,
 ) -> AsyncIterator[Node[T, R]]:
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError("open_node: called outside trio.run; expected that of kraft_trio.aio or kraft_trio.sync")
     own_environment = environment is None
     environment = environment or Environment.real()
     on_commit, snapshots = environment.applying(on_commit, snapshots)

@@ -144,6 +144,9 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         ("x", VOTERS, "cluster_id: "),
         (CLUSTER_ID, {**VOTERS, 2: "b"}, "first_voters: 'b' has no port"),
         (CLUSTER_ID, {**VOTERS, 1: "127.0.0.1:5"}, "node 1 at 127.0.0.1:5, but it announces"),
+        (CLUSTER_ID, {**VOTERS, -2: "b:9093"}, "first_voters: node id -2, expected a whole number from 0 to"),
+        (CLUSTER_ID, {**VOTERS, 2**31: "b:9093"}, "first_voters: node id 2147483648, expected a whole number"),
+        (CLUSTER_ID, {}, "first_voters: empty, expected one voter or more, or None for a node that joins"),
     ):
         with pytest.raises(ConfigError, match=said):
             await ensure_formatted(config, cluster_id, voters)
@@ -158,6 +161,7 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
         ({"cluster_id": 5}, "cluster_id: 5, expected text"),
         ({"first_voters": list(VOTERS.values())}, "first_voters: list, expected a mapping from node ids to addresses"),
         ({"first_voters": {str(id): one for id, one in VOTERS.items()}}, "first_voters: node id '1', expected an int"),
+        ({"first_voters": {True: VOTERS[1]}}, "first_voters: node id True, expected an int"),
         ({"first_voters": {**VOTERS, 2: 19092}}, "first_voters: node 2 at 19092, expected text or an Endpoint"),
     ],
 )
