@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.tls_fields import TlsFields
 from kraft_trio.config.values import HTTPS
+from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.security.certificates import KEY_STORE, Certificate, certificates_of
 from kraft_trio.security.file_identity import file_identity
@@ -46,15 +47,29 @@ class Credentials:
     @property
     def expires_at(self) -> datetime | None:
         """When the node's own certificate expires; None if it has none."""
-        own = next((one for one in self.certificates if one.store == KEY_STORE), None)
-        return None if own is None else datetime.fromtimestamp(own.expires_s, UTC)
+        return _own_expiry(self.certificates)
 
     def _take(self) -> None:
         context, certificates = self._make(self._tls), certificates_of(self._tls)
+        self._refuse_expired(_own_expiry(certificates))
         self._context, self.certificates = context, certificates
+
+    def _refuse_expired(self, new: datetime | None) -> None:
+        """Raises ConfigError for an expired certificate in place of one that others still accept."""
+        used, now = self.expires_at, datetime.now(UTC)
+        if used is not None and new is not None and new <= now < used:
+            raise ConfigError(
+                f"ssl.keystore.location={self._tls.keystore_location}: the certificate expired at {new}; "
+                f"expected one that expires after {now:%Y-%m-%d %H:%M:%S}, as that in use does, at {used}"
+            )
 
     def _identity(self) -> tuple[object, ...]:
         return tuple(map(file_identity, (self._tls.keystore_location, self._tls.truststore_location)))
+
+
+def _own_expiry(certificates: Sequence[Certificate]) -> datetime | None:
+    own = next((one for one in certificates if one.store == KEY_STORE), None)
+    return None if own is None else datetime.fromtimestamp(own.expires_s, UTC)
 
 
 @attrs.frozen

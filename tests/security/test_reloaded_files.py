@@ -83,6 +83,18 @@ async def test_expiry_of_each_certificate_is_a_metric(tmp_path: Path) -> None:
         assert least == min(after.values()) == node.metrics.values()["certificate-expiry-timestamp-seconds"]
 
 
+async def test_expired_certificate_does_not_replace_one_that_others_accept(tmp_path: Path) -> None:
+    (config,) = configs(tmp_path, range(1, 2))
+    async with nodes_of([config]) as (node,):
+        before = node.metrics.values()["certificate-expiry-timestamp-seconds"]
+        write_store(tmp_path / "node-1.pem", issue(authority(), "node-1", is_expired=True))
+        with structlog.testing.capture_logs() as lines:
+            reload_all(node.tree.security_files)
+        assert [line["event"] for line in lines] == 2 * ["changed certificates not used"]
+        assert f"ssl.keystore.location={tmp_path / 'node-1.pem'}: the certificate expired at 20" in lines[0]["reason"]
+        assert node.metrics.values()["certificate-expiry-timestamp-seconds"] == before
+
+
 async def test_certificate_that_cannot_be_used_keeps_the_old_expiry(tmp_path: Path) -> None:
     (config,) = configs(tmp_path, range(1, 2))
     async with nodes_of([config]) as (node,):
