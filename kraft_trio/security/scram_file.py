@@ -28,7 +28,8 @@ def read_scram_file(path: str) -> tuple[ScramCredential, ...]:
                 raise ConfigError(f"{path}: mode {mode:04o} gives others access; 0600 is needed")
             lines = file.read().splitlines()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
+        expected = "expected the users that `kraft storage add-scram` writes"
+        raise ConfigError(f"{path}: {error.strerror}; {expected}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: it is no ASCII text") from error
     found: dict[tuple[str, str], ScramCredential] = {}

@@ -86,7 +86,7 @@ def test_while_the_file_is_unusable_the_old_users_stay(path: str) -> None:
     for spoil in (lambda: os.chmod(path, 0o644), lambda: os.unlink(path)):
         spoil()
         assert users.credential(SCRAM_SHA_256, "alice") == alice
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="No such file or directory; expected the users that `kraft storage"):
         ScramUsers(path)
 
 
