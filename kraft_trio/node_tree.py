@@ -13,6 +13,7 @@ from kraft_trio.actors.command_executor import CommandExecutor
 from kraft_trio.actors.controllers_guard import ControllersGuard
 from kraft_trio.actors.election import Election
 from kraft_trio.actors.epoch_context import NodeContext
+from kraft_trio.actors.fetch_problem import FetchProblem
 from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
@@ -113,6 +114,7 @@ class NodeTree(Generic[R]):
         removal = RemovalMarker(environment.disk, log.directory, self.key)
         self._failures = RequestFailures(environment.unexpected)
         self.refusals = Refusals()
+        self.fetch_problem = FetchProblem()
         context = NodeContext(
             key=self.key,
             cluster_id=self.cluster_id,
@@ -131,6 +133,7 @@ class NodeTree(Generic[R]):
             refusals=self.refusals,
             kafka=KafkaReplicas(config),
             controllers=self.controllers,
+            fetch_problem=self.fetch_problem,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.fetch_problem import FetchProblem
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
@@ -49,6 +50,7 @@ class NodeContext:
     refusals: Refusals
     kafka: KafkaReplicas
     controllers: KafkaControllers
+    fetch_problem: FetchProblem
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

@@ -34,6 +34,7 @@ ResponseT = TypeVar("ResponseT")
 CLIENT_ID: Final = "kraft-explain"
 MAX_STATUS: Final = 256 * 1024
 """Characters of a status; a longer one is ignored."""
+MAX_LINE: Final = 300
 MAX_NODES: Final = 64
 """Nodes that are asked; what they name beyond that is ignored."""
 
@@ -206,6 +207,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         directory_id=replica.node.directory_id if replica is not None and is_told else None,
         free_bytes=vital_number(status, "freeBytes"),
         certificate_expires_ms=vital_number(status, "certificateExpiresMs"),
+        fetch_problem=line_of(status.get("fetchProblem")),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -245,6 +247,11 @@ def vital_number(status: Mapping[str, Any], name: str) -> int | None:
     vitals = status.get("vitals")
     value = vitals.get(name) if isinstance(vitals, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def line_of(value: object) -> str | None:
+    """A text that a node tells, as one line that is not too long; None if it is no text, or empty."""
+    return " ".join(value.split())[:MAX_LINE] or None if isinstance(value, str) else None
 
 
 def _own_principal(network: Network) -> str:

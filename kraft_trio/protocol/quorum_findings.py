@@ -273,7 +273,8 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
             return "Its node runs with another directory id.", None
         if claim.leader_id != situation.leader_id:
             return _isolation(situation, claim), None
-        return "Its node runs, but does not fetch from the leader: its log tells why.", None
+        why = "its log tells why." if claim.fetch_problem is None else f"{claim.fetch_problem}."
+        return f"Its node runs, but does not fetch from the leader: {why}", None
     if claim is not None and _runs(claim):
         return "Its node runs, but refuses the connection, or is refused.", None
     if claim is not None and is_little_room(claim):
@@ -290,7 +291,8 @@ def _isolation(situation: Situation, claim: Claim) -> str:
     leader = next((one for one in situation.claims if one.node_id == situation.leader_id), None)
     place = "the leader" if leader is None else f"node {leader.node_id} at {leader.endpoint}"
     known = "no leader" if claim.leader_id is None else f"node {claim.leader_id} as leader"
-    return f"Its node answers here, but knows {known}: see whether it reaches {place}, and is reached from there."
+    last = "" if claim.fetch_problem is None else f" Its last Fetch failed: {claim.fetch_problem}."
+    return f"Its node answers here, but knows {known}: see whether it reaches {place}, and is reached from there.{last}"
 
 
 def _survival(

@@ -42,6 +42,8 @@ class Claim:
     directory_id: UUID | None = None
     free_bytes: int | None = None
     """What its disk has left; of a node with a problem, what it said last."""
+    fetch_problem: str | None = None
+    """Why it gets no records from the leader."""
 
     @property
     def name(self) -> str:

@@ -78,7 +78,9 @@ def readiness(tree: NodeTree[Any], disk: Sequence[Check]) -> tuple[Check, ...]:
     """Whether the node can serve.  `disk` is what DiskProbe has found."""
     view = tree.election.view.value
     leaderless = f"no leader is known in epoch {view.epoch}" if view.leader_id is None else None
-    unknown = "not known since the start" if tree.log.high_watermark is None else None
+    why = tree.fetch_problem.reason
+    never = "not known since the start" if why is None else f"not known since the start; the last Fetch failed: {why}"
+    unknown = never if tree.log.high_watermark is None else None
     return (*liveness(tree), Check("leader-known", leaderless), Check("high-watermark-known", unknown), *disk)
 
 

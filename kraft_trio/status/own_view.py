@@ -32,6 +32,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "logEndEpoch": log.end.epoch,
         "kraftVersion": view.kraft_version,
         "uncommittedVoterChange": uncommitted,
+        "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
         "voters": [_voter(tree, voter) for voter in log.voters.voters],
     }
 

@@ -35,6 +35,19 @@ def codes(situation: Situation) -> list[str]:
 
 
 @on_cluster()
+async def test_a_voter_that_is_cut_off_tells_why_it_does_not_fetch(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    lonely, _ = cluster.others(leader)
+    cluster.partition({lonely.key.id}, set(cluster.voter_ids) - {lonely.key.id})
+    await cluster.wait_until(lambda: lonely.view.leader_id is None)
+    found = findings(await asked(cluster, *cluster.voter_ids))
+    [text] = [finding.text for finding in found if finding.code == "voter-behind"]
+    refused = f"{cluster.endpoint_of(leader.key.id)}: cannot connect: Connection refused"
+    assert text.endswith(f"Its last Fetch failed: {refused}.")
+
+
+@on_cluster()
 async def test_one_node_leads_to_all_others(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await leader.append([b"x"])

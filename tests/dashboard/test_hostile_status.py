@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.client.claims import Told, status_of, vital_number
+from kraft_trio.client.claims import MAX_LINE, Told, line_of, status_of, vital_number
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -63,6 +63,12 @@ def test_status_with_ordinary_numbers_is_read(number: float) -> None:
 def test_disk_with_a_strange_size_is_not_reported(free: object) -> None:
     assert vital_number({"vitals": {"freeBytes": free}}, "freeBytes") is None
     assert vital_number({"vitals": {"freeBytes": 1}}, "freeBytes") == 1
+
+
+@pytest.mark.parametrize(("told", "read"), [(None, None), ({}, None), (1, None), (" \n", None), ("a\nb", "a b")])
+def test_text_of_a_status_is_one_line(told: object, read: str | None) -> None:
+    assert line_of(told) == read
+    assert len(line_of("x" * 10_000) or "") == MAX_LINE
 
 
 @pytest.mark.parametrize("strange", [[1], {"a": 1}, "1", 1.5, True])

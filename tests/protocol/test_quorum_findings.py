@@ -407,6 +407,15 @@ def test_node_that_answers_is_not_to_be_started() -> None:
     assert command is None
 
 
+def test_node_that_answers_tells_why_it_does_not_fetch() -> None:
+    refused = says(3, fetch_problem="host1:9093: SASL: wrong password")
+    [(text, _)] = advice(Situation((says(1), says(2), refused), led(UP, UP, OFFLINE)))
+    assert text.endswith("Its node runs, but does not fetch from the leader: host1:9093: SASL: wrong password.")
+    lost = attrs.evolve(refused, leader_id=None)
+    [(text, _)] = advice(Situation((says(1), says(2), lost), led(UP, UP, OFFLINE)))
+    assert text.endswith("and is reached from there. Its last Fetch failed: host1:9093: SASL: wrong password.")
+
+
 @pytest.mark.parametrize(("leader", "known"), [(None, "no leader"), (3, "node 3 as leader")])
 def test_node_that_answers_here_and_does_not_know_the_leader_is_cut_off(leader: int | None, known: str) -> None:
     [(text, command)] = advice(Situation((says(1), says(2), says(3, leader=leader)), led(UP, UP, OFFLINE)))

@@ -1,0 +1,55 @@
+"""Why a voter gets no records: what its operator is told while it cannot reach the leader."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_trio.simulation import Cluster
+from kraft_trio.status.health import readiness
+from kraft_trio.status.own_view import own_view
+from tests.support.on_cluster import on_cluster
+
+
+@pytest.mark.parametrize(("silent", "reason"), [(True, "no answer to a Fetch"), (False, "Connection refused")])
+@on_cluster()
+async def test_reason_is_told_until_the_leader_answers_again(cluster: Cluster, silent: bool, reason: str) -> None:
+    """It outlasts the stay as a follower, which ends while the leader cannot be reached."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    lonely, _ = cluster.others(leader)
+    assert own_view(lonely.tree)["fetchProblem"] is None
+    cluster.partition({lonely.key.id}, set(cluster.voter_ids) - {lonely.key.id}, silent=silent)
+    await cluster.wait_until(lambda: lonely.view.leader_id is None)
+    assert reason in own_view(lonely.tree)["fetchProblem"]
+    assert own_view(leader.tree)["fetchProblem"] is None
+    cluster.heal()
+    await cluster.wait_until(lambda: own_view(lonely.tree)["fetchProblem"] is None)
+    assert lonely.view.leader_id is not None
+
+
+@on_cluster()
+async def test_a_leader_does_not_tell_what_failed_while_it_followed(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    leader.tree.fetch_problem.reason = "an old one"
+    assert own_view(leader.tree)["fetchProblem"] is None
+
+
+@on_cluster()
+async def test_readiness_says_why_no_record_has_come(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    node_id = cluster.others(leader)[0].key.id
+    cluster.partition({node_id}, set(cluster.voter_ids) - {node_id})
+    cluster.machines[node_id].crash()
+    lonely = await cluster.machines[node_id].start()
+    assert lonely is not None
+    lonely.tree.fetch_problem.reason = "wrong password"
+
+    def problem() -> str | None:
+        [check] = [one for one in readiness(lonely.tree, ()) if one.name == "high-watermark-known"]
+        return check.problem
+
+    assert problem() == "not known since the start; the last Fetch failed: wrong password"
+    cluster.heal()
+    await cluster.wait_until_alike()
+    assert problem() is None
