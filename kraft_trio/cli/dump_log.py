@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from kraft_trio.application.named_object import object_named, refusal
+from kraft_trio.cli.existing_path import ExistingPath
 from kraft_trio.cli.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
 from kraft_trio.cli.output import echo_line, field
 from kraft_trio.cli.progress import NO_BAR, Bar, progress
@@ -27,7 +28,7 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 
 
 @click.command("dump-log")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, type=ExistingPath(dir_okay=False))
 @click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kraft_trio.cli.existing_path import ExistingPath
 from kraft_trio.cli.output import counted, echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
@@ -25,7 +26,7 @@ def log() -> None:
 
 
 @log.command("verify")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=click.Path(exists=True, file_okay=False))
+@click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=ExistingPath(file_okay=False))
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per directory, then one for the comparison."
 )

@@ -13,6 +13,7 @@ from random import SystemRandom
 import attrs
 import click
 
+from kraft_trio.cli.existing_path import ExistingPath
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
@@ -50,7 +51,7 @@ class _Request:
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=ExistingPath(dir_okay=False, path_type=Path))
 @click.option("--seed", type=WholeNumber(0), help="Run this seed (default: a random one).")
 @click.option("--seeds", metavar="A:B", help="Run the seeds from A to B, excluding B.")
 @click.option("--nodes", type=WholeNumber(0), help="Number of voters (default: each seed chooses).")

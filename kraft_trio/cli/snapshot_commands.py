@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from kraft_trio.cli.existing_path import ExistingPath
 from kraft_trio.cli.output import counted, echo_line
 from kraft_trio.cli.progress import progress
 from kraft_trio.cli.snapshot_origin import find_origin, first_epoch
@@ -30,7 +31,7 @@ def snapshot() -> None:
 
 
 @snapshot.command("verify")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=ExistingPath(dir_okay=False))
 def verify(file: str) -> None:
     """Check every byte of a snapshot and summarize it.
 

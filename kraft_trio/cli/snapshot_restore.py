@@ -11,6 +11,7 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.existing_path import ExistingPath
 from kraft_trio.cli.format_plan import check_cluster_id
 from kraft_trio.cli.output import counted, echo
 from kraft_trio.cli.progress import progress
@@ -27,7 +28,7 @@ from kraft_trio.storage.real_disk import RealDisk
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=ExistingPath(dir_okay=False))
 @config_option
 @click.option("-t", "--cluster-id", required=True, help="The new cluster's id (see kraft storage random-uuid).")
 @click.option(
