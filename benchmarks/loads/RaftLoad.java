@@ -150,4 +150,9 @@ public class RaftLoad implements RaftClient.Listener<byte[]> {
     public void handleLoadSnapshot(SnapshotReader<byte[]> reader) {
         reader.close();
     }
+
+    /** Newer versions of Kafka call it with the snapshot that the node was formatted with. */
+    public void handleLoadBootstrap(SnapshotReader<byte[]> reader) {
+        reader.close();
+    }
 }
