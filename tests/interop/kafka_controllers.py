@@ -20,10 +20,12 @@ JVM_SECONDS = 90
 class Controllers:
     """Controllers of Kafka's: 1 is the only voter, the others observe."""
 
-    def __init__(self, directory: Path, node_ids: Sequence[int] = (1, 2)) -> None:
+    def __init__(self, directory: Path, node_ids: Sequence[int] = (1, 2), release: str = "") -> None:
+        """`release` decides the metadata.version that they are formatted with, by default their own."""
         self.cluster_id = random_uuid()
         self.ports = dict(zip(node_ids, free_ports(len(node_ids)), strict=True))
         self._directory = directory
+        self._release = ["--release-version", release] if release else []
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def properties(self, node_id: int) -> Path:
@@ -37,14 +39,14 @@ class Controllers:
             self.run(node_id)
 
     def _format(self, node_id: int, how: str) -> None:
-        formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how]
+        formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how, *self._release]
         subprocess.run(
             java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
         )
 
     def replace_disk(self, node_id: int) -> None:
         """Kill a node, and run it again with a blank directory."""
-        self._kill(node_id)
+        self.kill(node_id)
         shutil.rmtree(self._directory / f"controller-{node_id}")
         self._format(node_id, "--no-initial-controllers")
         self.run(node_id)
@@ -72,9 +74,9 @@ class Controllers:
 
     def stop(self) -> None:
         for node_id in list(self._processes):
-            self._kill(node_id)
+            self.kill(node_id)
 
-    def _kill(self, node_id: int) -> None:
+    def kill(self, node_id: int) -> None:
         process = self._processes.pop(node_id)
         process.kill()
         process.wait(JVM_SECONDS)
@@ -105,7 +107,10 @@ class Controllers:
         voters, observers = (sorted(replica["id"] for replica in kind) for kind in kinds)
         return voters, observers
 
+    def partition(self, node_id: int) -> Path:
+        return self._directory / f"controller-{node_id}" / "__cluster_metadata-0"
+
     def checkpoints(self, node_id: int) -> dict[str, bytes]:
         """Its snapshots but for the one that it was formatted with, by name."""
-        found = (self._directory / f"controller-{node_id}" / "__cluster_metadata-0").glob("*.checkpoint")
+        found = self.partition(node_id).glob("*.checkpoint")
         return {path.name: path.read_bytes() for path in found if int(path.name[:20]) > 0}
