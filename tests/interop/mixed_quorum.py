@@ -239,7 +239,7 @@ class MixedQuorum:
         wait_until(f"node {node_id} has {value}", lambda: value.encode() in self.log(node_id), SECONDS)
 
     def write(self, value: str) -> int:
-        """Commit a value, perhaps more than once, whoever leads.  Returns the leader.  Raises Overdue."""
+        """Have any leader commit a value, perhaps more than once.  Returns that leader.  Raises Overdue."""
 
         def written() -> int | None:
             leader = self.leader()

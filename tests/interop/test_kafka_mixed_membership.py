@@ -1,4 +1,4 @@
-"""Kafka's tools and ours change the voters of a mixed quorum, whoever leads, and nodes of both kinds add themselves."""
+"""Kafka's tools and ours change the voters of mixed quorums, and nodes of both kinds add themselves."""
 
 from __future__ import annotations
 
