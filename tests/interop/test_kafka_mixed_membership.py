@@ -155,6 +155,8 @@ def test_kraft_version_is_raised_while_ours_leads(make_mixed: Make, kinds: tuple
     quorum.run(leader, **TELLING)
     quorum.wait_until_equal("without it")
     quorum.let_lead(1, **TELLING)
+    quorum.write("in this epoch")
+    quorum.wait_until_equal("in this epoch")  # Ours removes none before the rest has fetched in the epoch.
     removing = ["remove-controller", "--controller-id", "3", "--controller-directory-id", quorum.directory_ids[3]]
     done = ours(server, quorum.nodes[1].properties, "metadata-quorum", *removing)
     assert " KRaft controller 3 with " in done.stdout, done.stdout + done.stderr
