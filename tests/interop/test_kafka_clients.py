@@ -61,6 +61,13 @@ def test_the_console_consumer_is_refused_a_group(servers: list[str], says: Calla
 
 
 @pytest.mark.nightly
+def test_the_verifiable_consumer_is_refused_its_group(servers: list[str]) -> None:
+    done = tool("VerifiableConsumer", *servers, "--topic", TOPIC, "--group-id", "verifiable", "--max-messages", "1")
+    assert "InvalidRequestException" in done.stdout + done.stderr
+    assert "records_consumed" not in done.stdout
+
+
+@pytest.mark.nightly
 def test_the_verifiable_producer_has_all_acknowledged(servers: list[str]) -> None:
     begin = offsets(servers)
     said = lines(tool("VerifiableProducer", *servers, "--topic", TOPIC, "--max-messages", "50", "--acks", "-1"))
@@ -85,6 +92,9 @@ def test_the_performance_producer_writes(servers: list[str]) -> None:
         ("TopicCommand", ("--create", "--topic", "another"), "CREATE_TOPICS"),
         ("ConfigCommand", ("--describe", "--entity-type", "topics", "--entity-name", TOPIC), "DESCRIBE_CONFIGS"),
         ("ConsumerGroupCommand", ("--list",), "LIST_GROUPS"),
+        ("AclCommand", ("--list",), "DESCRIBE_ACLS"),
+        ("TransactionsCommand", ("list",), "LIST_TRANSACTIONS"),
+        ("LeaderElectionCommand", ("--election-type", "PREFERRED", "--all-topic-partitions"), "ELECT_LEADERS"),
     ],
 )
 @pytest.mark.system("Kafka's tools for topics, configurations and groups", "Kafka")
