@@ -1,4 +1,4 @@
-"""The requests of ordinary Kafka clients: Produce, FindCoordinator, IncrementalAlterConfigs."""
+"""The requests of ordinary Kafka clients: Produce, FindCoordinator, CreateTopics, IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
 from kraft_trio.storage.record_check import is_small_and_sound, may_be_honest_about_time
 from kraft_trio.storage.record_window import LargeRecordError
-from kraft_trio.wire.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse, CreationResult
+from kraft_trio.wire.apis.find_coordinator import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.incremental_alter_configs import (
     BROKER,
     DELETE,
@@ -38,7 +39,7 @@ TOPIC_IDS_SINCE = 13
 MAGIC_POSITION = 16
 
 MAX_RESOURCES_WITH_MESSAGE = 10
-"""The most resources that get a message each: a message is many times longer than a resource."""
+"""The most resources or topics that get a message each: a message is many times longer than one of them."""
 
 
 class ClientRequests:
@@ -162,11 +163,33 @@ class ClientRequests:
 
     @staticmethod
     def find_coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """Refuse for good.
+
+        Java's consumers show the meaning of the code alone; its producers, and other clients, show the message too.
+        """
         return FindCoordinatorResponse.refused(
             request,
-            ErrorCode.invalid_request,
+            ErrorCode.group_id_not_found if request.key_type == GROUP else ErrorCode.invalid_request,
             "this quorum has no consumer groups and no transactions: assign the partition and keep offsets yourself",
         )
+
+    # CreateTopics
+
+    def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """Refuse for good.
+
+        Connect and MirrorMaker take a node without CreateTopics for one that creates topics by itself, and wait.
+        """
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        has_messages = len(names) <= MAX_RESOURCES_WITH_MESSAGE
+        results = []
+        for name in names:
+            error, message = ErrorCode.topic_already_exists, None
+            if name != self._config.topic_name:
+                message = f"the only topic here is {self._config.topic_name}: this quorum creates no others"
+                error = ErrorCode.policy_violation
+            results.append(CreationResult(name, error, message if has_messages else None))
+        return CreateTopicsResponse(tuple(results))
 
     # IncrementalAlterConfigs
 

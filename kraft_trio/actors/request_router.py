@@ -53,6 +53,7 @@ from kraft_trio.wire.apis.api_versions import (
     SupportedFeature,
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, DescribeQuorumResponse
@@ -184,6 +185,8 @@ class RequestRouter:
                 return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():
                 return Ready(self._clients.find_coordinator(request))
+            case CreateTopicsRequest():
+                return Ready(self._clients.create_topics(request))
             case IncrementalAlterConfigsRequest():
                 return Ready(self._clients.alter_configs(request))
             case SaslHandshakeRequest():

@@ -12,6 +12,7 @@ from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
@@ -62,6 +63,7 @@ NEEDS: Final[Mapping[type, Need | None]] = {
     UpdateRaftVoterRequest: OF_REPLICAS,
     DiscoverVotersRequest: OF_REPLICAS,
     ReadIndexRequest: OF_REPLICAS,
+    CreateTopicsRequest: Need(Operation.create),
     AddRaftVoterRequest: _ALTER,
     RemoveRaftVoterRequest: _ALTER,
     UpdateFeaturesRequest: _ALTER,

@@ -23,6 +23,7 @@ class Operation(StrEnum):
     all = "ALL"
     read = "READ"
     write = "WRITE"
+    create = "CREATE"
     alter = "ALTER"
     describe = "DESCRIBE"
     cluster_action = "CLUSTER_ACTION"

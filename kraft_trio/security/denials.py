@@ -6,6 +6,7 @@ from typing import Any
 
 from kraft_trio.security.authorization import ResourceType
 from kraft_trio.wire.api import Api
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse, CreationResult
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.incremental_alter_configs import (
@@ -44,6 +45,11 @@ def denial(api: Api[Any, Any], request: Any, error: ErrorCode, reason: str) -> A
             return MetadataResponse(
                 topics=tuple(TopicMetadata(one.name, one.topic_id, error) for one in request.topics or ())
             )
+        case CreateTopicsRequest():
+            # Kafka names the topics, which a principal may be allowed one by one there.
+            denied = ErrorCode.topic_authorization_failed
+            names = dict.fromkeys(topic.name for topic in request.topics)
+            return CreateTopicsResponse(tuple(CreationResult(name, denied) for name in names))
         case IncrementalAlterConfigsRequest():
             return IncrementalAlterConfigsResponse(
                 tuple(ResourceResult(one.type, one.name, error) for one in request.resources)

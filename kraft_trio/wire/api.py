@@ -10,6 +10,7 @@ from kraft_trio.wire.apis.add_raft_voter import ADD_RAFT_VOTER
 from kraft_trio.wire.apis.alter_partition_reassignments import ALTER_PARTITION_REASSIGNMENTS
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiRange
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH
+from kraft_trio.wire.apis.create_topics import CREATE_TOPICS
 from kraft_trio.wire.apis.describe_cluster import DESCRIBE_CLUSTER
 from kraft_trio.wire.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
 from kraft_trio.wire.apis.describe_quorum import DESCRIBE_QUORUM
@@ -41,6 +42,7 @@ __all__ = [
     "APIS",
     "API_VERSIONS",
     "BEGIN_QUORUM_EPOCH",
+    "CREATE_TOPICS",
     "DESCRIBE_CLUSTER",
     "DESCRIBE_LOG_DIRS",
     "DESCRIBE_QUORUM",
@@ -76,6 +78,7 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
     FIND_COORDINATOR,
     SASL_HANDSHAKE,
     API_VERSIONS,
+    CREATE_TOPICS,
     INIT_PRODUCER_ID,
     SASL_AUTHENTICATE,
     DESCRIBE_LOG_DIRS,

@@ -25,6 +25,7 @@ from kraft_trio.wire.api import (
     ALTER_PARTITION_REASSIGNMENTS,
     APIS,
     BEGIN_QUORUM_EPOCH,
+    CREATE_TOPICS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_QUORUM,
     DISCOVER_VOTERS,
@@ -45,6 +46,7 @@ from kraft_trio.wire.api import (
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest, ReassignedPartition
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, NewTopic
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest
@@ -153,6 +155,10 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
     configured = IncrementalAlterConfigsRequest((AlteredResource(BROKER, "1", (AlteredConfig("key", 0, "value"),)),))
     yield INCREMENTAL_ALTER_CONFIGS, 1, configured, "resources"
     yield INCREMENTAL_ALTER_CONFIGS, 1, configured, "resources.configs"
+    created = CreateTopicsRequest((NewTopic("new", assignments=((0, (1,)),), configs=(("key", "value"),)),))
+    yield CREATE_TOPICS, 7, CreateTopicsRequest((NewTopic("new"),)), "topics"
+    for array in ("topics.assignments", "topics.assignments.broker_ids", "topics.configs"):
+        yield CREATE_TOPICS, 7, created, array
     reassigned = ListPartitionReassignmentsRequest(1000, ((TOPIC, 0),))
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics"
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partition_indexes"

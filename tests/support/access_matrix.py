@@ -19,6 +19,7 @@ from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
+from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, NewTopic
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
@@ -143,6 +144,11 @@ def rows(topic_id: UUID) -> dict[str, Row]:
             apis.INCREMENTAL_ALTER_CONFIGS,
             IncrementalAlterConfigsRequest((AlteredResource(BROKER, "1", ()),), True),
             denied=resource + "cluster_authorization_failed",
+        ),
+        "CreateTopics": row(
+            apis.CREATE_TOPICS,
+            CreateTopicsRequest((NewTopic("orders", 1, 1),), validate_only=True),
+            denied=resource + "topic_authorization_failed",
         ),
         "DescribeCluster": row(apis.DESCRIBE_CLUSTER, DescribeClusterRequest(), ANONYMOUS),
         "DescribeQuorum": row(apis.DESCRIBE_QUORUM, DescribeQuorumRequest(_META), OPERATOR, MANAGER),

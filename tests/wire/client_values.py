@@ -13,6 +13,13 @@ from kraft_trio.wire.apis.api_versions import (
     FinalizedFeature,
     SupportedFeature,
 )
+from kraft_trio.wire.apis.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    CreationResult,
+    NewTopic,
+    TopicConfig,
+)
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kraft_trio.wire.apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.incremental_alter_configs import (
@@ -99,6 +106,38 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
             )
         ),
         node_endpoints=nodes_of_client_apis,
+    ),
+    ("CreateTopics", "request"): st.builds(
+        CreateTopicsRequest,
+        topics=tuples(
+            st.builds(
+                NewTopic,
+                texts,
+                int32,
+                int16,
+                tuples(st.tuples(int32, tuples(int32))),
+                tuples(st.tuples(texts, st.none() | texts)),
+            )
+        ),
+        timeout_ms=int32,
+        validate_only=st.booleans(),
+    ),
+    ("CreateTopics", "response"): st.builds(
+        CreateTopicsResponse,
+        results=tuples(
+            st.builds(
+                CreationResult,
+                texts,
+                errors,
+                st.none() | texts,
+                uuids,
+                int32,
+                int16,
+                st.none()
+                | tuples(st.builds(TopicConfig, texts, st.none() | texts, st.booleans(), int8, st.booleans())),
+                int16,
+            )
+        ),
     ),
     ("IncrementalAlterConfigs", "request"): st.builds(
         IncrementalAlterConfigsRequest,
@@ -232,6 +271,13 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "producer_epoch": (3, FOREVER, -1),
     },
     ("SaslAuthenticate", SaslAuthenticateResponse): {"session_lifetime_ms": (1, FOREVER, 0)},
+    ("CreateTopics", CreationResult): {
+        "topic_id": (7, FOREVER, NO_ID),
+        "partition_count": (5, FOREVER, -1),
+        "replication_factor": (5, FOREVER, -1),
+        "configs": (5, FOREVER, ()),
+        "config_error": (5, FOREVER, 0),
+    },
     ("FindCoordinator", FindCoordinatorRequest): {"key_type": (1, FOREVER, 0)},
     ("FindCoordinator", Coordinator): {"key": (4, FOREVER, ""), "error_message": (1, FOREVER, None)},
 }
