@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -259,8 +260,10 @@ class WitnessCluster:
 
     def log_bytes(self, node_id: int) -> bytes:
         """The log on disk, segment after segment."""
-        paths = sorted((self.folder(node_id) / f"{CLUSTER_METADATA}-0").glob("*.log"))
-        return b"".join(path.read_bytes() for path in paths)
+        while True:
+            paths = sorted((self.folder(node_id) / f"{CLUSTER_METADATA}-0").glob("*.log"))
+            with suppress(FileNotFoundError):  # The node may delete the oldest meanwhile.
+                return b"".join(path.read_bytes() for path in paths)
 
     def batches(self, node_id: int) -> dict[int, bytes]:
         """The batches of the log on disk, by base offset."""
