@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 import pytest
 
 from harness.command import kraft
-from harness.kafka import LIBRARIES, java
+from harness.kafka import java
 from harness.waiting import wait_until
 from kraft_trio.cli.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema import EntityShape, FieldShape
 from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
+from tests.interop.kafka_schemas import includes, schemas_in
 from tests.interop.kafka_tools import tool
 
 DUMPED_TYPES = {
@@ -32,20 +32,7 @@ DUMPED_TYPES = {
 
 def kafkas_schemas() -> dict[int, dict[str, Any]]:
     """By API key, from the jar of this version."""
-    [jar] = LIBRARIES.glob("kafka-metadata-[0-9]*.jar")
-    found = {}
-    with zipfile.ZipFile(jar) as files:
-        for name in files.namelist():
-            if name.startswith("common/metadata/") and name.endswith(".json"):
-                text = re.sub(r"^\s*//.*$", "", files.read(name).decode(), flags=re.MULTILINE)
-                schema = json.loads(text)
-                found[schema["apiKey"]] = schema
-    return found
-
-
-def includes(versions: str, version: int) -> bool:
-    first, _, last = versions.removesuffix("+").partition("-")
-    return first != "none" and int(first) <= version and (versions.endswith("+") or version <= int(last or first))
+    return {schema["apiKey"]: schema for schema in schemas_in("kafka-metadata", "common/metadata/")}
 
 
 def kafkas_fields(fields: list[dict[str, Any]], version: int) -> Mapping[str, object]:
@@ -92,12 +79,18 @@ def broker(controllers: Controllers, tmp_path: Path) -> Iterator[Broker]:
     made.stop()
 
 
-def kafkas_dump(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    arguments = ["--cluster-metadata-decoder", "--files", str(path)]
+def kafkas_dumps(paths: list[Path]) -> dict[Path, list[tuple[int, dict[str, Any]]]]:
+    """One process reads all files, and begins each with a line that names it."""
+    arguments = ["--cluster-metadata-decoder", "--files", ",".join(map(str, paths))]
     done = subprocess.run(
         java("kafka.tools.DumpLogSegments", *arguments), capture_output=True, text=True, timeout=JVM_SECONDS, check=True
     )
-    found = re.findall(r"^\| offset: (\d+) .*? payload: (\{.*\})$", done.stdout, flags=re.MULTILINE)
+    parts = re.split(r"^Dumping (.*)$", done.stdout, flags=re.MULTILINE)
+    return {Path(name): records_in(part) for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def records_in(printed: str) -> list[tuple[int, dict[str, Any]]]:
+    found = re.findall(r"^\| offset: (\d+) .*? payload: (\{.*\})$", printed, flags=re.MULTILINE)
     return [(int(offset), json.loads(payload)) for offset, payload in found]
 
 
@@ -133,8 +126,10 @@ def test_a_dump_has_what_kafkas_tool_prints(controllers: Controllers, broker: Br
 
     partition = tmp_path / "controller-1" / "__cluster_metadata-0"
     seen = set()
-    for path in sorted([*partition.glob("*.log"), *partition.glob("*.checkpoint")]):
-        kafkas = kafkas_dump(path)
+    paths = sorted([*partition.glob("*.log"), *partition.glob("*.checkpoint")])
+    dumps = kafkas_dumps(paths)
+    assert sorted(dumps) == paths
+    for path, kafkas in dumps.items():
         assert our_dump(path) == kafkas, path.name
         seen |= {record["type"] for _, record in kafkas}
     assert seen >= DUMPED_TYPES, DUMPED_TYPES - seen

@@ -42,6 +42,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_quorum.py": "our commands and snapshots of Kafka's controllers",
     "interop/test_kafka_quorum_state.py": "Kafka's reader of quorum-state",
     "interop/test_kafka_reassignment.py": "Kafka's Java Admin and kafka-reassign-partitions",
+    "interop/test_kafka_schemas.py": "Kafka's schemas of requests and responses",
     "interop/test_kafka_security.py": "Kafka's tools and controllers with TLS and SASL",
     "interop/test_kafka_snapshots.py": "Kafka's snapshot reader and writer",
     "interop/test_kafka_tools.py": "kafka-metadata-quorum and kafka-features",
@@ -86,7 +87,7 @@ def mark(item: pytest.Item) -> None:
     """Note at the test which system it belongs to, if it has other people's programs."""
     tests = Path(__file__).parents[1]
     file = item.path.relative_to(tests).as_posix() if item.path.is_relative_to(tests) else ""
-    if not item.get_closest_marker("interop") and file != _OF_SPARK:
+    if not item.get_closest_marker("interop"):
         return
     system, program = SYSTEMS.get(file, ""), "pyspark" if file == _OF_SPARK else "Kafka"
     if (marker := item.get_closest_marker("system")) is not None:
