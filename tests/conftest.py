@@ -26,7 +26,10 @@ settings.register_profile(
 settings.load_profile("kraft")
 
 
-BEGIN_WITH = ("spark", "test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py")
+BEGIN_WITH = (
+    *("spark", "test_attacks.py", "test_stories.py", "test_snapshot_kills.py", "test_membership_commands.py"),
+    *("test_kafka_witness.py", "test_kafka_reassignment.py"),
+)
 """The longest groups of tests: one that began late would keep several workers waiting."""
 
 

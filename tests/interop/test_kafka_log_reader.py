@@ -16,6 +16,7 @@ from tests.support import sizes
 READER = Path(__file__).with_name("LogReader.java")
 JVM_SECONDS = 600
 FIRST_SEEDS = 10
+INTEROP_SEEDS = 40
 ALL_SEEDS = 100
 COVERED = (
     *("truncations", "snapshots taken", "logs trimmed", "idempotent batches"),
@@ -53,7 +54,7 @@ def test_kafka_reads_what_simulated_clusters_leave(
 ) -> None:
     """`--simulated-logs COUNT` sets the number of seeds."""
     chosen = pytestconfig.getoption("--simulated-logs")
-    count = chosen or (ALL_SEEDS if sizes.IS_ALL or sizes.IS_INTEROP else FIRST_SEEDS)
+    count = chosen or (ALL_SEEDS if sizes.IS_ALL else INTEROP_SEEDS if sizes.IS_INTEROP else FIRST_SEEDS)
     written = Written()
     for seed in range(count):
         write_simulated(seed, tmp_path, written)

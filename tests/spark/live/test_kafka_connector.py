@@ -15,7 +15,10 @@ from tests.spark.live.reading import committed_rows
 from tests.spark.live.test_document import SHOWN_QUORUM, in_its_first_epoch
 from tests.spark.live.to_parquet import SECONDS
 
-pytestmark = pytest.mark.skipif(not connector_jars(), reason="needs jars: scripts/get-spark-kafka")
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(not connector_jars(), reason="needs jars: scripts/get-spark-kafka"),
+]
 
 TOPIC = "__cluster_metadata"
 
