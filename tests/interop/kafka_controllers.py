@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.command import kraft
 from harness.kafka import java
@@ -96,19 +97,36 @@ class Controllers:
 
         A controller that is starting tells its quorum before it tells its cluster.
         """
-        completed = self.ask(asked, "metadata-quorum", "describe", "--status", "--json")
-        if completed.returncode != 0:
+        described = self._status(asked)
+        if described is None:
             return None
-        described = json.loads(completed.stdout)
-        if described["clusterId"] is None:
-            return None
-        assert described["clusterId"] == self.cluster_id
         kinds = (described[kind] for kind in ("currentVoters", "currentObservers"))
         voters, observers = (sorted(replica["id"] for replica in kind) for kind in kinds)
         return voters, observers
 
     def partition(self, node_id: int) -> Path:
         return self._directory / f"controller-{node_id}" / "__cluster_metadata-0"
+
+    def leads_alone(self, node_id: int) -> bool:
+        """Whether it is the only voter and leads, and the start of its epoch is committed.
+
+        A leader that has been removed still answers for the voters that remain.  A new one knows no high watermark
+        until it has committed a record of its own.
+        """
+        described = self._status(node_id)
+        if described is None or described["leaderId"] != node_id or (described["highWatermark"] or -1) < 0:
+            return False
+        return [voter["id"] for voter in described["currentVoters"]] == [node_id]
+
+    def _status(self, asked: int) -> dict[str, Any] | None:
+        completed = self.ask(asked, "metadata-quorum", "describe", "--status", "--json")
+        if completed.returncode != 0:
+            return None
+        described: dict[str, Any] = json.loads(completed.stdout)
+        if described["clusterId"] is None:
+            return None
+        assert described["clusterId"] == self.cluster_id
+        return described
 
     def checkpoints(self, node_id: int) -> dict[str, bytes]:
         """Its snapshots but for the one that it was formatted with, by name."""
