@@ -1,17 +1,13 @@
-"""Files by path, or by URL through fsspec."""
+"""Files by path, or by URL: see `url_files`."""
 
 from __future__ import annotations
 
-import errno
 import glob
 import os
 import stat
-from collections.abc import Mapping
-from typing import IO, Any, Protocol, cast
+from typing import IO, Protocol
 
 import attrs
-
-from kraft_trio.errors import ConfigError
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
@@ -49,8 +45,12 @@ class Files(Protocol):
 
 
 def files_of(path: str) -> Files:
-    """The file system for a path or URL.  Raises ConfigError if a required package is missing."""
-    return UrlFiles.of(path) if "://" in path else LocalFiles()
+    """The file system for a path or URL.  Raises ConfigError if a package is missing, or the URL is wrong."""
+    if "://" not in path:
+        return LocalFiles()
+    from kraft_trio.spark.url_files import UrlFiles
+
+    return UrlFiles.of(path)
 
 
 def read_all(files: Files, path: str) -> bytes:
@@ -103,58 +103,3 @@ class LocalFiles:
 
     def open(self, path: str) -> IO[bytes]:
         return open(path, "rb", buffering=0)
-
-
-@attrs.frozen
-class UrlFiles:
-    """See `Files`.  All paths are URLs of one scheme."""
-
-    _system: Any
-
-    @classmethod
-    def of(cls, url: str) -> UrlFiles:
-        try:
-            import fsspec
-
-            system, _ = fsspec.core.url_to_fs(url)
-        except ImportError as error:
-            raise ConfigError(f"path {url}: cannot be read without another package: {error}") from None
-        except ValueError as error:
-            raise ConfigError(f"path {url}: {error}") from None
-        return cls(system)
-
-    def expand(self, pattern: str) -> list[str]:
-        if not has_wildcard(pattern):
-            return [pattern.rstrip("/")]
-        return sorted(self._system.unstrip_protocol(path).rstrip("/") for path in self._system.glob(pattern))
-
-    def identity(self, path: str) -> str:
-        return path.rstrip("/")
-
-    def entries(self, directory: str) -> list[Entry]:
-        # Make data visible that another process has just written.
-        self._system.invalidate_cache()
-        entries = map(self._entry, self._system.ls(directory, detail=True))
-        return sorted(entries, key=lambda entry: entry.name)
-
-    def entry(self, path: str) -> Entry:
-        self._system.invalidate_cache()
-        return self._entry(self._system.info(path))
-
-    @staticmethod
-    def _entry(info: Mapping[str, Any]) -> Entry:
-        return Entry(info["name"].rstrip("/").rpartition("/")[2], info["type"] == "directory", info["size"] or 0)
-
-    def open(self, path: str) -> IO[bytes]:
-        return cast(IO[bytes], self._system.open(path, "rb"))
-
-    def write(self, folder: str, name: str, content: bytes) -> None:
-        """Write a file, which gets its name when it is complete; creates the folder, but no bucket.  Raises OSError."""
-        path = self._system._strip_protocol(folder)
-        bucket = path.partition("/")[0]
-        if bucket and not self._system.exists(bucket):
-            raise FileNotFoundError(errno.ENOENT, f"there is no bucket {bucket}", folder)
-        self._system.makedirs(folder, exist_ok=True)
-        hidden = f"{folder.rstrip('/')}/.{name}"
-        self._system.pipe_file(hidden, content)
-        self._system.mv(hidden, f"{folder.rstrip('/')}/{name}")

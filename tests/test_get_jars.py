@@ -1,30 +1,47 @@
-"""scripts/get-spark-kafka, with a Maven that only pretends."""
+"""scripts/get-spark-kafka and scripts/get-hadoop, with a Maven that only pretends."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.test_get_kafka import MAVEN, SCRIPT, Checkout
 
-CONNECTOR = "spark-sql-kafka-0-10_2.13"
+SCRIPTS = {
+    "get-spark-kafka": (".spark-kafka", "spark-sql-kafka-0-10_2.13"),
+    "get-hadoop": (".hadoop", "hadoop-client-minicluster"),
+}
+"""The folder and the artifact of each."""
+
+
+@pytest.fixture(params=SCRIPTS)
+def script(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    made = Checkout(tmp_path, SCRIPT.with_name("get-spark-kafka"))
+def checkout(script: str, tmp_path: Path) -> Checkout:
+    made = checkout_of(script, tmp_path)
     made.install("java")
     made.install("mvn", MAVEN)
     return made
 
 
-def test_a_folder_of_jars_comes_of_it_once(checkout: Checkout) -> None:
+def checkout_of(script: str, home: Path) -> Checkout:
+    made = Checkout(home, SCRIPT.with_name(script))
+    shutil.copy(SCRIPT.with_name("maven_jars.sh"), home / "scripts")
+    return made
+
+
+def test_a_folder_of_jars_comes_of_it_once(script: str, checkout: Checkout) -> None:
+    name, artifact = SCRIPTS[script]
     got = checkout.run("4.2.0")
     assert got.returncode == 0, got.stderr
     folder = Path(got.stdout.strip())
-    assert folder == checkout.home / ".spark-kafka" / "4.2.0"
-    assert (folder / f"{CONNECTOR}-4.2.0.jar").exists()
+    assert folder == checkout.home / name / "4.2.0"
+    assert (folder / f"{artifact}-4.2.0.jar").exists()
     asked = checkout.calls.read_text()
     again = checkout.run("4.2.0")
     assert (again.returncode, again.stdout) == (0, got.stdout)
@@ -32,11 +49,12 @@ def test_a_folder_of_jars_comes_of_it_once(checkout: Checkout) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["4.2.0"]
 
 
-def test_a_failed_download_leaves_nothing(checkout: Checkout) -> None:
-    got = checkout.run(lacking=CONNECTOR)
+def test_a_failed_download_leaves_nothing(script: str, checkout: Checkout) -> None:
+    name, artifact = SCRIPTS[script]
+    got = checkout.run(lacking=artifact)
     assert got.returncode == 2
     assert "Maven cannot get version" in got.stderr
-    assert not any((checkout.home / ".spark-kafka").iterdir())
+    assert not any((checkout.home / name).iterdir())
 
 
 @pytest.mark.parametrize(
@@ -54,8 +72,8 @@ def test_a_wrong_argument_is_refused(checkout: Checkout, arguments: list[str], c
     assert not checkout.calls.exists()
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    bare = Checkout(tmp_path, SCRIPT.with_name("get-spark-kafka"))
+def test_what_is_missing_is_named(script: str, tmp_path: Path) -> None:
+    bare = checkout_of(script, tmp_path)
     bare.install("java")
     got = bare.run()
     assert got.returncode == 2
