@@ -10,7 +10,18 @@ import attrs
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.spark.options import EARLIEST, LATEST, Option, Place, boolean, choice, place, read_options, whole_number
+from kraft_trio.spark.options import (
+    EARLIEST,
+    LATEST,
+    READ_OPTIONS,
+    Option,
+    Place,
+    boolean,
+    choice,
+    place,
+    read_options,
+    whole_number,
+)
 from kraft_trio.spark.stream_quorum import QuorumAddress
 from kraft_trio.spark.table_properties import NOT_HANDED_OVER
 
@@ -135,8 +146,35 @@ class LiveOptions:
     is_failfast: bool
 
 
+_NOT_SERVED: Final = {
+    "asOfOffset": (
+        "a quorum serves its log, and not the state as of an offset",
+        "load() of a copy of a node's directory with content=latest-by-key, or endingOffsets={text} and a query for "
+        "the newest record of each key",
+    ),
+    "content": ("a quorum serves committed records", "load() of a copy of a node's directory"),
+}
+"""Options of directories that a reader of a live quorum may well look for: why there are none, and what to do."""
+
+
+def _check_served(given: Mapping[str, str]) -> None:
+    """Raise ConfigError for an option of directories."""
+    of_directories = {option.name.lower(): option.name for option in READ_OPTIONS}
+    for name, text in given.items():
+        option = of_directories.get(name.lower())
+        if option is None or any(option == live.name for live in LIVE_OPTIONS):
+            continue
+        other = ("it says nothing of a quorum", f"load() without {BOOTSTRAP}, or a quorum without {option}")
+        why, instead = _NOT_SERVED.get(option, other)
+        raise ConfigError(
+            f"format {SOURCE}: option {option}={text}: only for directories: {why}; expected "
+            f"{instead.format(text=text)}"
+        )
+
+
 def read_live_options(given: Mapping[str, str]) -> LiveOptions:
     """The options of a stream or batch read.  Raises ConfigError naming option, value and expectation."""
+    _check_served(given)
     values = read_options(SOURCE, LIVE_OPTIONS, given)
     return LiveOptions(
         address=quorum_address(values),

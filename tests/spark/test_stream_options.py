@@ -61,6 +61,41 @@ def test_an_unknown_option_is_named_with_those_there_are() -> None:
         read_live_options({**QUORUM, "startingOffset": "1"})
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [
+        (
+            "asofoffset",
+            "6",
+            "option asOfOffset=6: only for directories: a quorum serves its log, and not the state as of an offset; "
+            "expected load() of a copy of a node's directory with content=latest-by-key, or endingOffsets=6 and a "
+            "query for the newest record of each key",
+        ),
+        (
+            "content",
+            "snapshots",
+            "option content=snapshots: only for directories: a quorum serves committed records; expected load() of a "
+            "copy of a node's directory",
+        ),
+        (
+            "path",
+            "backups/node-1",
+            "option path=backups/node-1: only for directories: it says nothing of a quorum; expected load() without "
+            "bootstrapControllers, or a quorum without path",
+        ),
+    ],
+)
+def test_an_option_of_directories_tells_what_to_do_instead(option: str, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_live_options({**QUORUM, option: text})
+    assert str(refused.value) == f"format kraft: {problem}"
+
+
+def test_what_directories_and_quorums_have_is_an_option_of_both() -> None:
+    options = read_live_options({**QUORUM, "startingOffsets": "1", "endingOffsets": "6", "mode": "FAILFAST"})
+    assert (options.starting, options.ending, options.is_failfast) == (1, 6, True)
+
+
 OFFSETS = StructType([StructField("offset", LongType())])
 
 
