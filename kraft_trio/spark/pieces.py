@@ -68,7 +68,7 @@ def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, 
     """The pieces to read for the content, from the names and sizes of files alone.
 
     Anything that cannot be opened is a piece too, which the reader reports.  A row of `content=snapshots` has the
-    SHA-256 of its file, so such a file is one piece.
+    SHA-256 of its file, which cannot be put together from those of parts, so such a file is one piece.
     """
     for replica in replicas:
         bare = attrs.evolve(replica, segments=(), snapshots=(), other_names=frozenset())

@@ -204,6 +204,25 @@ class TestReading:
         assert len(errors(torn)) == 2
         assert load(path, content="snapshot-records", maxPartitionBytes="10000") == torn
 
+    @pytest.mark.parametrize("damage", ["none", "torn", "flipped bit", "wrong epoch"])
+    def test_a_divided_snapshot_tells_what_its_row_tells(self, tmp_path: Path, damage: str) -> None:
+        """docs/SPARK.md says to count in parts where no hash is wanted."""
+        whole = bytearray(snapshot([[b"%d" % number for number in range(some)] for some in range(1, 20)], 5))
+        if damage == "torn":
+            del whole[-30:]
+        elif damage == "flipped bit":
+            whole[len(whole) // 2] ^= 1
+        path = make_node(tmp_path, 1)
+        epoch = 2 if damage == "wrong epoch" else 1
+        (path / PARTITION / f"{9:020d}-{epoch:010d}.checkpoint").write_bytes(whole)
+        [row] = load(path, content="snapshots")
+        assert row["valid"] == (damage == "none")
+        for size in (1, 50, 200, len(whole) // 3, len(whole)):
+            parts = load(path, content="snapshot-records", maxPartitionBytes=str(size))
+            assert (errors(parts) == []) == row["valid"]
+            if row["valid"]:
+                assert [part["control"] for part in parts].count(False) == row["record_count"] == 190
+
     @pytest.mark.parametrize("scheme", ["file", "memory"])
     def test_a_url(self, tmp_path: Path, scheme: str) -> None:
         import fsspec
