@@ -314,6 +314,11 @@ def a_vote_is_not_for_the_leader_that_it_elected(backup: Backup) -> None:
     backup.find("quorum_state", voter).update(voted_id=voter, voted_directory_id="AAA")
 
 
+@breaks_alone("log_epoch_is_stored")
+def quorum_state_is_missing(backup: Backup) -> None:
+    backup.tables["quorum_state"].remove(backup.find("quorum_state", 4))
+
+
 @breaks("log_epoch_is_stored")
 def quorum_state_is_old(backup: Backup) -> None:
     backup.find("quorum_state", 3).update(leader_epoch=2, leader_id=2)
