@@ -15,7 +15,8 @@ from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOpt
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.errors import NetworkError
-from kraft_trio.protocol.quorum_findings import Severity, contradictions, findings
+from kraft_trio.protocol.finding import Severity
+from kraft_trio.protocol.quorum_findings import contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.security.client_network import client_network
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import enum
-import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-import attrs
-
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, end_of
+from kraft_trio.protocol.finding import (
+    RECOVER,
+    START,
+    Finding,
+    Severity,
+    capitalized,
+    ids_text,
+    joined,
+    listed,
+    number_word,
+    quorum_command,
+    start_command,
+)
+from kraft_trio.protocol.leaderless_findings import runs_nevertheless, without_leader
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.survival import survival_of
 from kraft_trio.protocol.tls_problems import tls_problem
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import majority_of
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
@@ -22,28 +32,6 @@ DAY_MS: Final = 24 * 3600 * 1000
 SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
 URGENT_DAYS: Final = 7
-START: Final = "kraft server start -c FILE"
-START_KAFKA: Final = "bin/kafka-server-start.sh FILE"
-RECOVER: Final = "Only if their disks are lost for good, recover one replica (`kraft storage recover`)."
-
-
-class Severity(enum.Enum):
-    """How much a finding matters."""
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-
-@attrs.frozen
-class Finding:
-    """One conclusion, with the command to copy if there is one."""
-
-    severity: Severity
-    code: str
-    text: str
-    command: str | None = None
 
 
 def contradictions(situation: Situation, claim: Claim) -> frozenset[str]:
@@ -67,7 +55,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
     found = [*_of_claims(situation), *_of_denials(situation), *_of_logins(situation), *_of_tls(situation)]
     found += _of_nodes(situation)
     if situation.report is None:
-        found += _without_leader(situation)
+        found += without_leader(situation)
     else:
         found += _with_leader(situation, situation.report)
     order = list(Severity)
@@ -75,7 +63,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
 
 
 def _no_answer(situation: Situation) -> Iterator[Finding]:
-    silent = [claim for claim in situation.claims if not _runs(claim)]
+    silent = [claim for claim in situation.claims if not runs_nevertheless(claim)]
     if situation.claims and not silent:
         return  # All of them refuse the login, or the connection.
     told = "; ".join(f"{claim.endpoint}: {claim.problem}" for claim in silent)
@@ -89,12 +77,12 @@ def _of_logins(situation: Situation) -> Iterator[Finding]:
     refusing = [claim for claim in situation.claims if claim.refused_login is not None]
     if not refusing:
         return
-    named = _and([claim.name for claim in refusing])
-    principals = _and(sorted({claim.refused_login for claim in refusing if claim.refused_login is not None}))
+    named = joined([claim.name for claim in refusing])
+    principals = joined(sorted({claim.refused_login for claim in refusing if claim.refused_login is not None}))
     verbs = "runs, but refuses" if len(refusing) == 1 else "run, but refuse"
     text = (
-        f"{_capital(named)} {verbs} the login of {principals} ({refusing[0].problem}). Check the user and its password "
-        "on both sides: each node has its own file of users."
+        f"{capitalized(named)} {verbs} the login of {principals} ({refusing[0].problem}). Check the user and its "
+        "password on both sides: each node has its own file of users."
     )
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "login", text)
 
@@ -107,15 +95,10 @@ def _of_tls(situation: Situation) -> Iterator[Finding]:
         if found is not None:
             affected.setdefault(found, []).append(claim)
     for (cause, remedy), claims in affected.items():
-        named = _and([claim.name for claim in claims])
+        named = joined([claim.name for claim in claims])
         verb = "runs" if len(claims) == 1 else "run"
-        text = f"{_capital(named)} {verb}, but TLS fails: {cause} ({claims[0].problem}). {remedy}"
+        text = f"{capitalized(named)} {verb}, but TLS fails: {cause} ({claims[0].problem}). {remedy}"
         yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "tls", text)
-
-
-def _runs(claim: Claim) -> bool:
-    """Whether the node runs although it did not answer."""
-    return claim.refused_login is not None or tls_problem(claim.problem) is not None
 
 
 def _of_claims(situation: Situation) -> Iterator[Finding]:
@@ -130,7 +113,7 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
     for epoch in sorted({claim.epoch for claim in situation.answers if claim.epoch is not None}):
         named = {claim.leader_id for claim in situation.answers if claim.epoch == epoch} - {None}
         if len(named) > 1:
-            leaders = _and([str(leader_id) for leader_id in sorted(id for id in named if id is not None)])
+            leaders = joined([str(leader_id) for leader_id in sorted(id for id in named if id is not None)])
             text = f"Nodes {leaders} are all named as leader of epoch {epoch}. Stop writing, and report this."
             yield Finding(Severity.CRITICAL, "two-leaders", text)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
@@ -138,9 +121,9 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
         if claim.epoch is None or claim.epoch == situation.epoch:
             continue
         leader = "knows no leader" if claim.leader_id is None else f"names node {claim.leader_id} as leader"
-        others = _list(newest) or "the leader"
+        others = listed(newest) or "the leader"
         text = (
-            f"{_capital(claim.name)} is in epoch {claim.epoch} and {leader}; the newest epoch is {situation.epoch} "
+            f"{capitalized(claim.name)} is in epoch {claim.epoch} and {leader}; the newest epoch is {situation.epoch} "
             f"({others}). "
             "It does not hear them, or they do not hear it: check the network between them."
         )
@@ -151,10 +134,10 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
     denying = [claim for claim in situation.answers if claim.denial is not None]
     if not denying:
         return
-    named = _and([claim.name for claim in denying])
-    principals = _and(sorted({claim.denial for claim in denying if claim.denial is not None}))
+    named = joined([claim.name for claim in denying])
+    principals = joined(sorted({claim.denial for claim in denying if claim.denial is not None}))
     text = (
-        f"{_capital(named)} {'runs' if len(denying) == 1 else 'run'}, but {'denies' if len(denying) == 1 else 'deny'} "
+        f"{capitalized(named)} {'runs, but denies' if len(denying) == 1 else 'run, but deny'} "
         f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`)."
     )
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "denied", text)
@@ -174,7 +157,7 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
             if claim.node_id not in (claim.voter_ids or ()):
                 continue
             text = (
-                f"Node {claim.node_id} was removed, and does not know it: the voters are {_ids(voters)}. Stop it, "
+                f"Node {claim.node_id} was removed, and does not know it: the voters are {ids_text(voters)}. Stop it, "
                 "unless it is to be added again."
             )
             yield Finding(Severity.WARNING, "removed", text)
@@ -190,7 +173,7 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
             yield Finding(Severity.WARNING, "other-directory", text, command)
     observers = [claim.node_id for claim in situation.answers if claim.node_id not in (*voters, None)]
     if voters and observers:
-        text = f"Not voters: {_ids(observers)}. If these nodes fail, the quorum goes on."
+        text = f"Not voters: {ids_text(observers)}. If these nodes fail, the quorum goes on."
         yield Finding(Severity.NOTE, "observers", text)
 
 
@@ -244,21 +227,22 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
             text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}. {advice}"
             yield Finding(Severity.WARNING, "voter-behind", text, command)
     for claim in situation.claims:
-        if claim.problem is not None and claim.node_id in up and not _runs(claim):
+        if claim.problem is not None and claim.node_id in up and not runs_nevertheless(claim):
             text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
             yield Finding(Severity.NOTE, "not-reached", text)
     if report.high_watermark < 0:
         text = f"Nothing has been committed in epoch {report.epoch} yet. A majority must fetch from the leader."
         yield Finding(Severity.WARNING, "no-commit", text)
     if report.committed_voter_ids:
-        change = f"A voter change is not committed: {_ids(report.voter_ids)} after {_ids(report.committed_voter_ids)}."
-        needed = f"It needs a majority of {_ids(report.voter_ids)}, and no other change can begin until then."
+        sets = f"{ids_text(report.voter_ids)} after {ids_text(report.committed_voter_ids)}"
+        change = f"A voter change is not committed: {sets}."
+        needed = f"It needs a majority of {ids_text(report.voter_ids)}, and no other change can begin until then."
         describe = quorum_command(situation, "describe --status")
         yield Finding(Severity.WARNING, "pending-change", f"{change} {needed}", describe)
         yield _survival(report.committed_voter_ids, up, is_hypothetical=True)
     if report.target_voter_ids:
         status = report.reassignment_status or "under way"
-        text = f"The voters are being reassigned to {_ids(report.target_voter_ids)}: {status}."
+        text = f"The voters are being reassigned to {ids_text(report.target_voter_ids)}: {status}."
         cancel = quorum_command(situation, "reassign --cancel")
         yield Finding(Severity.NOTE, "reassignment", text, cancel)
 
@@ -275,7 +259,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
             return _isolation(situation, claim), None
         why = "its log tells why." if claim.fetch_problem is None else f"{claim.fetch_problem}."
         return f"Its node runs, but does not fetch from the leader: {why}", None
-    if claim is not None and _runs(claim):
+    if claim is not None and runs_nevertheless(claim):
         return "Its node runs, but refuses the connection, or is refused.", None
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
@@ -308,141 +292,12 @@ def _survival(
     if spare < 0:
         text = f"{prefix}nothing can be committed: {counts}."
         if is_hypothetical:
-            return Finding(Severity.WARNING, code, _capital(text))
-        down = _ids(set(voter_ids) - set(survival.up_ids))
-        advice = f"Start {_number(-spare)} of the voters {down}. {RECOVER}"
-        return Finding(Severity.CRITICAL, code, f"{_capital(text)} {advice}", start)
+            return Finding(Severity.WARNING, code, capitalized(text))
+        down = ids_text(set(voter_ids) - set(survival.up_ids))
+        advice = f"Start {number_word(-spare)} of the voters {down}. {RECOVER}"
+        return Finding(Severity.CRITICAL, code, f"{capitalized(text)} {advice}", start)
     if spare == 0:
         text = f"the quorum survives no more failure now: {counts}."
-        return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, _capital(prefix + text))
+        return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, capitalized(prefix + text))
     text = f"the quorum survives {'1 more failure' if spare == 1 else f'{spare} more failures'} now: {counts}."
-    return Finding(Severity.OK, code, _capital(prefix + text))
-
-
-def _without_leader(situation: Situation) -> Iterator[Finding]:
-    again = quorum_command(situation, "explain")
-    voters = situation.voter_ids
-    denying = [claim for claim in situation.answers if claim.denial is not None]
-    if not voters and denying:
-        return
-    if not voters:
-        naming = [claim for claim in situation.answers if claim.leader_id is not None]
-        named = _list([f"{claim.name} names node {claim.leader_id}" for claim in naming])
-        text = (
-            f"No leader answers{f' ({named})' if named else ''}, and no node tells who the voters are. "
-            "Ask the voters themselves."
-        )
-        yield Finding(Severity.CRITICAL, "no-leader", text)
-        return
-    answering = [claim for claim in situation.answers if claim.node_id in voters]
-    silent = [voter_id for voter_id in voters if voter_id not in {claim.node_id for claim in answering}]
-    majority = majority_of(len(voters))
-    refusing = [claim for claim in situation.claims if _runs(claim)]
-    if len(answering) < majority <= len(answering) + len(refusing):
-        return
-    if len(answering) < majority:
-        reasons = _list([_silent(situation, voter_id) for voter_id in silent])
-        text = (
-            f"No leader: {_number(majority)} of the voters {_ids(voters)} {'is' if majority == 1 else 'are'} needed, "
-            f"and {_number(len(answering))} can be reached. "
-            f"Silent: {reasons}. Start {_number(majority - len(answering))} of them. {RECOVER}"
-        )
-        yield Finding(Severity.CRITICAL, "no-majority", text, START)
-    yield from _followed(situation, answering, silent, majority)
-    if len(answering) >= majority and not denying:  # Those who deny might lead.
-        yield from _refusals(answering, majority, again)
-
-
-def _silent(situation: Situation, voter_id: int) -> str:
-    claim = next((claim for claim in situation.claims if claim.node_id == voter_id), None)
-    return f"{voter_id} (nobody tells its address)" if claim is None else f"{voter_id} ({claim.problem})"
-
-
-def _followed(
-    situation: Situation, answering: Collection[Claim], silent: Collection[int], majority: int
-) -> Iterator[Finding]:
-    """A leader that voters follow, but that does not answer as leader here."""
-    leader_id = situation.leader_id
-    deniers = [claim.node_id for claim in answering if claim.denial is not None]
-    if leader_id is None or leader_id in deniers:
-        return
-    following = [claim.node_id for claim in answering if (claim.epoch, claim.leader_id) == (situation.epoch, leader_id)]
-    followers = _ids(voter_id for voter_id in following if voter_id != leader_id)
-    if leader_id in silent and len(following) + 1 >= majority:
-        text = (
-            f"Voters {followers} follow node {leader_id} in epoch {situation.epoch}, which does not answer here. "
-            "Either it has just ended, and they elect another within the fetch timeout; or this machine alone cannot "
-            "reach it."
-        )
-        yield Finding(Severity.WARNING, "leader-not-reached", text)
-    elif followers:
-        text = (
-            f"Voters {followers} follow node {leader_id}, which does not answer as leader. They refuse pre-votes until "
-            "their fetch timeout is over."
-        )
-        yield Finding(Severity.NOTE, "still-following", text)
-
-
-def _refusals(answering: Collection[Claim], majority: int, again: str) -> Iterator[Finding]:
-    """Who would refuse whose vote, by the ends of their logs; and who can win."""
-    able = []
-    for candidate in answering:
-        if candidate.log_end is None:
-            continue
-        longer = [voter for voter in answering if end_of(voter) > end_of(candidate)]
-        if len(answering) - len(longer) >= majority:
-            able.append(candidate)
-        if longer:
-            ends = _list([f"{voter.name} ({_end_text(voter.log_end)})" for voter in longer])
-            text = (
-                f"The log of {candidate.name} ends at {_end_text(candidate.log_end)}. Nodes with newer logs refuse it: "
-                f"{ends}."
-            )
-            yield Finding(Severity.NOTE, "refused", text)
-    who = f"These can win: {_list([claim.name for claim in able])}" if able else "The nodes do not tell who can win"
-    text = (
-        f"No leader, though a majority answers. {who}. An election is under way, or the voters do not reach one "
-        "another. Ask again; if this lasts, look for `vote requested` with its reason in their logs."
-    )
-    yield Finding(Severity.CRITICAL, "no-leader", text, again)
-
-
-def _end_text(end: OffsetAndEpoch | None) -> str:
-    return "an unknown offset" if end is None else f"offset {end.offset}, epoch {end.epoch}"
-
-
-def quorum_command(situation: Situation, subcommand: str) -> str:
-    """A command of `kraft metadata-quorum` to copy, which asks the nodes that answer."""
-    connecting = (
-        "" if situation.command_config is None else f"--command-config {shlex.quote(situation.command_config)} "
-    )
-    asked = ",".join(claim.endpoint for claim in situation.answers)
-    return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
-
-
-def start_command(situation: Situation) -> str:
-    """How to start a voter that is down.  It tells no more what it is, so both ways are named beside Kafka's."""
-    is_beside_kafka = any(claim.log_end is None and claim.reported_end is not None for claim in situation.answers)
-    return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}" if is_beside_kafka else START
-
-
-def _number(count: int) -> str:
-    """In a word, where a digit might be read as an id."""
-    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-    return words[count] if 0 <= count < len(words) else str(count)
-
-
-def _ids(ids: Iterable[int | None]) -> str:
-    return ", ".join(str(id) for id in sorted(id for id in ids if id is not None))
-
-
-def _list(texts: Collection[str]) -> str:
-    return ", ".join(texts)
-
-
-def _and(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return Finding(Severity.OK, code, capitalized(prefix + text))

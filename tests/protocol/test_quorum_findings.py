@@ -8,7 +8,8 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kraft_trio.protocol.quorum_findings import DAY_MS, LITTLE_BYTES, Severity, contradictions, findings
+from kraft_trio.protocol.finding import Severity
+from kraft_trio.protocol.quorum_findings import DAY_MS, LITTLE_BYTES, contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, survivals
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch

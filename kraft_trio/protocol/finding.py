@@ -1,0 +1,72 @@
+"""One conclusion about a quorum, and the words and commands of all of them."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from kraft_trio.protocol.quorum_situation import Situation
+
+START: Final = "kraft server start -c FILE"
+START_KAFKA: Final = "bin/kafka-server-start.sh FILE"
+RECOVER: Final = "Only if their disks are lost for good, recover one replica (`kraft storage recover`)."
+
+
+class Severity(enum.Enum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+@attrs.frozen
+class Finding:
+    """One conclusion, with the command to copy if there is one."""
+
+    severity: Severity
+    code: str
+    text: str
+    command: str | None = None
+
+
+def quorum_command(situation: Situation, subcommand: str) -> str:
+    """A command of `kraft metadata-quorum` to copy, which asks the nodes that answer."""
+    connecting = (
+        "" if situation.command_config is None else f"--command-config {shlex.quote(situation.command_config)} "
+    )
+    asked = ",".join(claim.endpoint for claim in situation.answers)
+    return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
+
+
+def start_command(situation: Situation) -> str:
+    """How to start a voter that is down.  It tells no more what it is, so both ways are named beside Kafka's."""
+    is_beside_kafka = any(claim.log_end is None and claim.reported_end is not None for claim in situation.answers)
+    return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}" if is_beside_kafka else START
+
+
+def number_word(count: int) -> str:
+    """In a word, where a digit might be read as an id."""
+    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return words[count] if 0 <= count < len(words) else str(count)
+
+
+def ids_text(ids: Iterable[int | None]) -> str:
+    return ", ".join(str(id) for id in sorted(id for id in ids if id is not None))
+
+
+def listed(texts: Collection[str]) -> str:
+    return ", ".join(texts)
+
+
+def joined(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
