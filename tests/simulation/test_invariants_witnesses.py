@@ -8,6 +8,7 @@ import pytest
 
 from kraft_trio.protocol.witness import MAJORITIES
 from kraft_trio.simulation.network.message import Message
+from kraft_trio.wire.api import APIS, VOTE
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchResponse
 from kraft_trio.wire.apis.topics import NO_TOPIC_ID
 from tests.simulation.fabricated_cluster import FabricatedCluster
@@ -84,6 +85,21 @@ def test_a_full_voter_may_lead() -> None:
     for _ in range(9):
         answer(cluster, cluster.fetch(2, 1, epoch))
     assert not cluster.violations, str(cluster.violations[0])
+
+
+def test_only_a_delivered_vote_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole frames of every kind are delivered all the time, and to decode each of them costs a run much."""
+    decoded: list[str] = []
+    monkeypatch.setattr(Message, "_decoded", lambda message: decoded.append(repr(message)))
+    cluster = with_witness(FabricatedCluster())
+    for api in APIS.values():
+        for is_request in (False, True):
+            if api is not VOTE or not is_request:
+                message = Message(0, 0.0, "a", "b", 0, is_request, api.key, api.max_version, 0, b"")
+                cluster.checker.message_delivered(message)
+    assert decoded == []
+    cluster.checker.message_delivered(Message(0, 0.0, "a", "b", 0, True, VOTE.key, VOTE.max_version, 0, b""))
+    assert len(decoded) == 1
 
 
 @pytest.mark.parametrize("story", STORIES.all, ids=lambda story: story.name)

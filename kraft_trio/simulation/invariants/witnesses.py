@@ -46,14 +46,14 @@ class WitnessesLeadLast(Invariant):
         self._heard: dict[ReplicaKey, _Heard] = {}
 
     def appended(self, replica: Replica, entries: Sequence[Entry], by_leader: bool) -> None:
-        self._heard[replica.key] = _Heard()
+        if replica.key.id in self.facts.witnesses:
+            self._heard[replica.key] = _Heard()
 
     def message_delivered(self, message: Message) -> None:
-        request = message.value
-        if message.api_key != VOTE.key or not message.is_request or not isinstance(request, VoteRequest):
-            return
-        witness = self.facts.replica_at(message.target)
-        if witness is None or witness.key.id not in self.facts.witnesses:
+        if message.api_key != VOTE.key or not message.is_request:
+            return  # Most messages are others, which need not be decoded.
+        witness, request = self.facts.replica_at(message.target), message.value
+        if witness is None or witness.key.id not in self.facts.witnesses or not isinstance(request, VoteRequest):
             return
         theirs = OffsetAndEpoch(request.last_offset, request.last_offset_epoch)
         if not theirs.is_at_least_as_up_to_date_as(_log_end(witness)):
