@@ -5,10 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
 
 import attrs
 
+REQUESTS_AT_A_TIME: Final = 32
+"""Directories listed at a time.  Spark runs a source's planner in a process without a session, which can start no job.
+It mostly waits for the file system: an object store takes about 50 ms for an answer.
+"""
 _GLOB_CHARACTERS = frozenset("*?[")
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.spark.files import Entry, Files, files_of, has_wildcard, join, printable, read_all
+from kraft_trio.spark.files import REQUESTS_AT_A_TIME, Entry, Files, files_of, has_wildcard, join, printable, read_all
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
 
@@ -18,10 +18,6 @@ _PARTITION = "-0"
 _KAFKAS_PARTITION = "__cluster_metadata-0"
 _FOREIGN = "lost+found"
 """A directory that file systems make."""
-_LISTED_AT_A_TIME = 32
-"""Directories.  Spark gives a source's planner no session, so the planner lists them itself.  It mostly waits for the
-file system: an object store takes about 50 ms for an answer.
-"""
 _LARGEST_OFFSET = 2**63 - 1
 _LARGEST_EPOCH = 2**31 - 1
 
@@ -74,7 +70,7 @@ def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Repl
     """
     replicas: list[Replica] = []
     known: set[str] = set()
-    with ThreadPoolExecutor(_LISTED_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(REQUESTS_AT_A_TIME) as pool:
         for found in pool.map(_listed, _directories(paths)):
             for identity, replica in found:
                 if identity is None:

@@ -12,7 +12,7 @@ from typing import IO, Any, Final, cast
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.files import Entry, has_wildcard
+from kraft_trio.spark.files import REQUESTS_AT_A_TIME, Entry, has_wildcard
 
 _NUMBERS: Final[Mapping[type[OSError], int]] = {
     FileNotFoundError: errno.ENOENT,
@@ -21,6 +21,11 @@ _NUMBERS: Final[Mapping[type[OSError], int]] = {
 }
 """Errors whose name says everything; what a server adds may be a stack trace."""
 _WEB_HDFS: Final = "webhdfs://"
+_kept: set[Any] = set()
+"""The file systems in use.  When a process forks, as Spark does to start Java, fsspec forgets them in the child.
+
+If that were the last reference to one of hdfs-native, the child would wait forever for threads that it does not have.
+"""
 
 
 @attrs.frozen
@@ -40,7 +45,7 @@ class UrlFiles:
         try:
             import fsspec
 
-            system, _ = fsspec.core.url_to_fs(url)
+            system, _ = fsspec.core.url_to_fs(url, **_options(url, fsspec.config.conf))
         except ImportError as error:
             raise ConfigError(f"path {url}: cannot be read without another package: {error}") from None
         except ValueError as error:
@@ -50,6 +55,7 @@ class UrlFiles:
             raise ConfigError(f"path {url}: {_first_line(error)}") from None
         if url.startswith(_WEB_HDFS):
             _heed_data_nodes(system)
+        _kept.add(system)
         return cls(system, _before(system, url))
 
     def expand(self, pattern: str) -> list[str]:
@@ -138,6 +144,15 @@ class _UrlFile(RawIOBase):
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+def _options(url: str, configured: Mapping[str, Any]) -> dict[str, Any]:
+    """Options beside those that the user has configured: by default, s3fs asks for ten things at a time at most."""
+    schemes = ("s3", "s3a")
+    if url.partition("://")[0] not in schemes:
+        return {}
+    of_user = [configured.get(scheme, {}).get("config_kwargs", {}) for scheme in schemes]
+    return {"config_kwargs": {"max_pool_connections": REQUESTS_AT_A_TIME, **of_user[0], **of_user[1]}}
 
 
 def _before(system: Any, url: str) -> str:

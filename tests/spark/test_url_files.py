@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +26,7 @@ from tests.support.programs import REPOSITORY
 
 
 class Shelf(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """As those of HDFS: the host is no part of a path, failures are of any kind, and `seek` does not tell where."""
+    """Like those of HDFS: paths lack the host, failures are of any kind, and `seek` returns nothing."""
 
     protocol = "shelf"
     store: ClassVar[dict[str, Any]] = {}
@@ -41,8 +43,13 @@ class Shelf(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
 
     def __init__(self, host: str) -> None:
         super().__init__()
+        self.process = os.getpid()
         if not host:
             raise OSError("unable to load the client\ntried /usr/lib\ntried /lib")
+
+    def __del__(self) -> None:
+        if os.getpid() != self.process:
+            os._exit(86)
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         if path.endswith("standby"):
@@ -121,6 +128,12 @@ def test_a_failure_is_an_os_error_of_one_line(shelf: Shelf, name: str, number: i
     with pytest.raises(OSError) as caught:
         files_of(path).entries(path)
     assert (caught.value.errno, caught.value.strerror, caught.value.filename) == (number, text, path)
+
+
+def test_a_process_that_forks_keeps_what_its_child_must_not_end(shelf: Shelf) -> None:
+    """Spark starts Java with a function that runs in the child, and fsspec forgets all file systems there."""
+    files_of("shelf://elsewhere/file")
+    assert subprocess.run(["true"], preexec_fn=os.getpid, check=False).returncode == 0
 
 
 def test_a_client_that_cannot_start_is_told_in_one_line(shelf: Shelf) -> None:

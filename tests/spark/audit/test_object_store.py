@@ -89,3 +89,21 @@ def test_a_replica_that_is_incomplete(store: Any, backups: Path, tmp_path: Path)
     store.rm(f"{BUCKET}/node-2/{PARTITION}/00000000000000000014.log")
     [row] = errors(load(f"{BUCKET}/node-2"))
     assert "the next one begins with offset" in row["error"]
+
+
+def test_as_many_connections_as_directories_are_listed_at_a_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the user has configured another number."""
+    import fsspec
+
+    from kraft_trio.spark.url_files import UrlFiles
+
+    def connections() -> tuple[int, str | None]:
+        files = UrlFiles.of(f"{BUCKET}/orders")
+        files._system.ls(BUCKET)
+        config = files._system.s3.meta.config
+        return config.max_pool_connections, config.user_agent_extra
+
+    assert connections() == (32, None)
+    own = {"max_pool_connections": 5, "user_agent_extra": "mine"}
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": own})
+    assert connections() == (5, "mine")
