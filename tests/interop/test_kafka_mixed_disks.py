@@ -10,7 +10,7 @@ import pytest
 
 from harness.kafka import kafka_version
 from harness.waiting import wait_until
-from tests.interop.mixed_quorum import KAFKA, LONG_MS, OURS, SECONDS, MixedQuorum
+from tests.interop.mixed_quorum import KAFKA, OURS, SECONDS, MixedQuorum
 
 pytestmark = [
     pytest.mark.skipif(kafka_version() < (3, 9), reason="needs a TestRaftServer that knows KIP-853"),
@@ -19,7 +19,8 @@ pytestmark = [
 
 Make: TypeAlias = Callable[..., MixedQuorum]
 
-STEADY = {"election": 1000, "fetch": LONG_MS}
+STEADY = {"election": 2000, "fetch": 30_000}
+"""A slow machine does not lose its leader, and a lost leader is missed."""
 WITH_STATE = {"kraft.state.machine": "latest-by-key"}
 EACH_FIRST = pytest.mark.parametrize("kinds", [(OURS, KAFKA, KAFKA), (KAFKA, OURS, OURS)], ids="-".join)
 
@@ -27,8 +28,8 @@ EACH_FIRST = pytest.mark.parametrize("kinds", [(OURS, KAFKA, KAFKA), (KAFKA, OUR
 def led_by_the_first(make_mixed: Make, *kinds: str, **options: object) -> MixedQuorum:
     """Nodes 1 to 3 run, and node 1 leads them until it is stopped."""
     quorum = make_mixed(*kinds, settings=WITH_STATE, **options)
-    quorum.run(1, election=500, fetch=LONG_MS)
-    quorum.run(2, 3, election=4000, fetch=LONG_MS)
+    quorum.run(1, **STEADY)
+    quorum.run(2, 3, election=6000, fetch=30_000)
     quorum.let_lead(1, **STEADY)
     return quorum
 
