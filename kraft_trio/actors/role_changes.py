@@ -270,7 +270,8 @@ def _on_timeout(now: Situation) -> Change | None:
             return after_lost_pre_vote(role)
         case Candidate():
             return Event.ELECTION_TIMED_OUT, Prospective(role.epoch, voted=now.key)
-        case Resigned() if role.epoch < MAX_EPOCH:
+        case Resigned() if now.may_campaign and role.epoch < MAX_EPOCH:
+            # A node that shuts down tells the voters of its resignation until its grace is over.
             return Event.ELECTION_TIMED_OUT, Unattached(role.epoch + 1)
         case _:
             return None

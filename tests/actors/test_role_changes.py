@@ -6,8 +6,8 @@ import attrs
 
 from kraft_trio.actors.role_changes import Situation, judge
 from kraft_trio.channels import Reply
-from kraft_trio.messages import BeginQuorumEpochReceived, Stamp, VoteReceived, VoteRoundEnded
-from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Unattached
+from kraft_trio.messages import BeginQuorumEpochReceived, Stamp, TimedOut, VoteReceived, VoteRoundEnded
+from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Resigned, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -67,6 +67,12 @@ def test_a_node_that_is_shutting_down_wins_nothing() -> None:
     prospective = attrs.evolve(NOW, role=Prospective(3), may_campaign=False)
     for ended in (won, VoteRoundEnded(STAMP, won=False, skip_pre_vote=True)):
         assert judge(prospective, ended).change == (Event.PRE_VOTE_LOST, Unattached(3))
+
+
+def test_a_resigned_leader_that_is_shutting_down_stays_resigned() -> None:
+    resigned = attrs.evolve(NOW, role=Resigned(3, ()))
+    assert judge(resigned, TimedOut(STAMP)).change == (Event.ELECTION_TIMED_OUT, Unattached(4))
+    assert judge(attrs.evolve(resigned, may_campaign=False), TimedOut(STAMP)).change is None
 
 
 def test_a_vote_that_is_stored_is_ruled_on_at_once() -> None:

@@ -8,7 +8,7 @@ import trio.testing
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
-from kraft_trio.protocol.roles import Follower, Leader, Prospective
+from kraft_trio.protocol.roles import Follower, Leader, Prospective, Resigned
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
@@ -113,6 +113,17 @@ async def test_a_leader_that_reaches_nobody_ends_within_the_grace(cluster: Clust
     cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=silent)
     with trio.fail_after(0.51):
         await cluster.machines[leader.key.id].stop()
+
+
+@on_cluster(settings={"kraft.shutdown.grace.ms": "10000"})
+async def test_a_leader_goes_on_handing_over_after_an_election_timeout(cluster: Cluster) -> None:
+    """Voters on slow machines answer late.  An election timeout is at most two seconds, three attempts take three."""
+    leader = await cluster.wait_for_leader()
+    cluster.partition({leader.key.id}, set(cluster.voter_ids) - {leader.key.id}, silent=True)
+    cluster.nursery.start_soon(cluster.machines[leader.key.id].stop)
+    await trio.sleep(2.5)
+    assert isinstance(leader.view.role, Resigned)
+    assert cluster.machines[leader.key.id].node is leader
 
 
 @on_cluster(settings={"controller.quorum.election.backoff.max.ms": "2000"})

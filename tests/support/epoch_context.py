@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.fetch_problem import FetchProblem
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
@@ -64,6 +65,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp, log_config: LogConf
         config=config,
         log=log,
         snapshot_fetch=SnapshotFetch(machine.disk, log),
+        fetch_problem=FetchProblem(),
         removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
         client=client,
         addresses=VoterAddresses(client, LISTENER),
