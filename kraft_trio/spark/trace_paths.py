@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.files import Files, files_of, join, printable
+from kraft_trio.spark.file_system import Files
+from kraft_trio.spark.files import files_of, join, printable
 
 
 @attrs.frozen

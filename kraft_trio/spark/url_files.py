@@ -12,7 +12,7 @@ from typing import IO, Any, Final, cast
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.files import REQUESTS_AT_A_TIME, Entry, has_wildcard
+from kraft_trio.spark.file_system import REQUESTS_AT_A_TIME, Entry, has_wildcard
 
 _NUMBERS: Final[Mapping[type[OSError], int]] = {
     FileNotFoundError: errno.ENOENT,

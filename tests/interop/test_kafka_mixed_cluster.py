@@ -20,7 +20,7 @@ from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import Controllers
 from tests.interop.kafka_tools import tool
 from tests.interop.mixed_quorum import SECONDS, batches_of
-from tests.interop.test_kafka_metadata_records import kafkas_dump, our_dump
+from tests.interop.test_kafka_metadata_records import kafkas_dumps, our_dump
 
 pytestmark = pytest.mark.nightly
 
@@ -165,8 +165,8 @@ def test_the_log_is_the_same_and_has_each_topic(
         shared = range(max(min(log), min(kafkas)), min(max(log), max(kafkas)) + 1)
         assert [log.get(at) for at in shared] == [kafkas.get(at) for at in shared]
         assert any(batch for at, batch in kafkas.items() if at in shared)
-    for path in sorted(observer.partition_directory.glob("*.log")):
-        assert our_dump(path) == kafkas_dump(path)
+    for path, kafkas_records in kafkas_dumps(sorted(observer.partition_directory.glob("*.log"))).items():
+        assert our_dump(path) == kafkas_records
 
 
 def follows(controllers: Controllers, asked: int, count: int) -> bool:
