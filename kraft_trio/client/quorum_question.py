@@ -42,7 +42,7 @@ def _error(response: DescribeQuorumResponse) -> ErrorCode:
 
 
 async def _with_leader(connection: Connection, metadata: MetadataResponse, timeout_ms: int) -> MetadataResponse:
-    """The answer with the leader in it.  Any node names it to whoever fetches (KIP-853), also unregistered."""
+    """Add the leader to the answer.  Every node names it in answers to Fetch (KIP-853), registered or not."""
     if metadata.controller_id in (broker.id for broker in metadata.brokers):
         return metadata
     # No leader has epoch 0, so the fetch is refused, and the refusal names the leader.

@@ -81,7 +81,7 @@ def _followed(
 
 
 def _refusals(answering: Collection[Claim], majority: int, again: str) -> Iterator[Finding]:
-    """Who would refuse whose vote, by the ends of their logs; and who can win."""
+    """Compare the ends of the logs: which voters would refuse which candidate, and who can win."""
     able = []
     for candidate in answering:
         if candidate.log_end is None:

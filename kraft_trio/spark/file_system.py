@@ -1,4 +1,4 @@
-"""What the sources need of a file system: local ones in `files`, those of URLs in `url_files`."""
+"""What the sources need of a file system.  `files` has local ones, and `url_files` those behind URLs."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ _NOT_SERVED: Final = {
     ),
     "content": ("a quorum serves committed records", "load() of a copy of a node's directory"),
 }
-"""Options of directories that users look for at a quorum: why there are none, and what is expected instead."""
+"""Options that only directories have.  Each has the reason, and what to do instead."""
 
 
 def _check_served(given: Mapping[str, str]) -> None:

@@ -15,7 +15,10 @@ from collections.abc import Sequence
 INDEX_INTERVAL_BYTES = 4096
 """The next entry is for the first batch that starts more than this many bytes after the previous entry's."""
 SEALED_INTERVAL_BYTES = 16 * INDEX_INTERVAL_BYTES
-"""In memory, entries of a sealed segment are at least this many bytes apart: a megabyte or less for 4 GiB of log."""
+"""In memory, entries of a sealed segment are at least this many bytes apart.
+
+With an entry in each index, 28 bytes, that is at most 448 KiB for each GiB of log.
+"""
 
 
 class OffsetIndex:
