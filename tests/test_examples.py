@@ -145,7 +145,12 @@ def serving(node_id: int, addresses: list[str], directory: Path, port: int) -> I
 
 def start(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command, cwd=REPOSITORY, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
