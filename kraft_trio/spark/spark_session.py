@@ -19,6 +19,12 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+IN_ONE_PROCESS: Mapping[str, str] = {
+    # A task waits three seconds for a place near its data, such as a block of HDFS.  Without other machines, Spark
+    # looks again only when another task ends, so the last ones would wait forever.
+    "spark.locality.wait": "0s",
+}
+"""Further settings for a master `local[…]`."""
 
 
 def make_session(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
@@ -27,6 +33,7 @@ def make_session(master: str, app_name: str, settings: Mapping[str, str]) -> Spa
         use_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**SETTINGS, **settings}.items():
+    by_master = IN_ONE_PROCESS if master == "local" or master.startswith("local[") else {}
+    for name, value in {**SETTINGS, **by_master, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -6,9 +6,11 @@ Nightly, and skipped without scripts/get-hadoop and `pip install hdfs-native`.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow.parquet as pq
@@ -17,12 +19,18 @@ from click.testing import CliRunner
 
 from harness.ports import free_ports
 from kraft_trio.errors import ConfigError
+from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark.write_identity import PartitionWrite, Write
 from kraft_trio.spark.write_offsets import Appended, write_offsets
 from tests.spark.loading import errors, load
 from tests.spark.mini_cluster import MiniCluster, running_cluster, why_no_cluster
+from tests.support.programs import REPOSITORY
 
 from .conftest import PARTITION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.nightly,
@@ -38,6 +46,8 @@ class Place:
     url: str
     system: Any
     """What fsspec has for it."""
+    of_hadoop: str
+    """The same folder, for Spark's Hadoop client, which cannot parse an answer of `webhdfs`: it lacks a class."""
 
     def put(self, folder: Path) -> None:
         self.system.put(f"{folder}/", f"{self.system._strip_protocol(self.url)}/", recursive=True)
@@ -62,7 +72,7 @@ def place(request: pytest.FixtureRequest, cluster: MiniCluster) -> Place:
     url = f"{getattr(cluster, request.param)}/{name}"
     system, path = fsspec.core.url_to_fs(url)
     system.makedirs(path)
-    return Place(url, system)
+    return Place(url, system, f"{cluster.hdfs}/{name}")
 
 
 def test_an_audit_from_folder_to_folder(place: Place, damaged: Path, tmp_path: Path) -> None:
@@ -80,6 +90,28 @@ def test_an_audit_from_folder_to_folder(place: Place, damaged: Path, tmp_path: P
     check_results(place, report.rpartition("/")[2], tmp_path)
 
 
+def test_an_audit_with_spark(spark: SparkSession, place: Place, damaged: Path, tmp_path: Path) -> None:
+    """Everything that Spark decodes is in HDFS as well, and goes with the audit; `spark` is there for its Java."""
+    from kraft_trio.cli.audit import audit
+
+    place.put(damaged)
+    command = [*(sys.executable, "-m", "kraft_trio.cli"), "audit", f"{place.url}/node-*"]
+    folder = place.of_hadoop
+    command += ["--master", "local[1]", "--scratch", f"{folder}/scratch", "--out", f"{folder}/audits"]
+    there = run(command).replace(folder, place.url)
+    here = CliRunner().invoke(audit, [f"{damaged}/node-*"], standalone_mode=False)
+    report, *lines = there.replace(place.url, str(damaged)).splitlines()
+    assert lines == [line.partition("; while the node is stopped")[0] for line in here.output.splitlines()]
+    check_results(place, report.rpartition("/")[2], tmp_path)
+    assert place.names("scratch") == [], "the folder was made, and its content removed"
+
+
+def run(command: list[str]) -> str:
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=900)
+    assert ended.returncode == 1, ended.stderr[-4000:]
+    return ended.stdout
+
+
 def check_results(place: Place, report: str, folder: Path) -> None:
     assert place.names("audits") == sorted(["results", "violations", report])
     root = place.system._strip_protocol(place.url)
@@ -89,12 +121,36 @@ def check_results(place: Place, report: str, folder: Path) -> None:
         assert pq.read_table(folder / f"{table}.parquet").num_rows > 0
 
 
+def test_a_table_of_spark(spark: SparkSession, place: Place, backups: Path) -> None:
+    """In tasks of a batch each."""
+    place.put(backups)
+    rows = spark.read.format("kraft").option("maxPartitionBytes", 500).load(f"{place.url}/node-*").drop("directory")
+    local = spark.read.format("kraft").load(f"{backups}/node-*").drop("directory")
+    order = ["node", "segment", "offset"]
+    assert rows.orderBy(*order).collect() == local.orderBy(*order).collect()
+    assert rows.rdd.getNumPartitions() > local.rdd.getNumPartitions()
+
+
 def test_every_content(place: Place, backups: Path) -> None:
     place.put(backups)
     for content in ("batches", "control", "snapshots", "snapshot-records", "quorum-state", "epochs"):
         rows = load(f"{place.url}/node-*", content=content)
         local = load(f"{backups}/node-*", content=content)
         assert [{**row, "directory": None} for row in rows] == [{**row, "directory": None} for row in local], content
+
+
+def test_traces(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    for seed in (1, 2):
+        trace = TraceTo(str(tmp_path / "traces" / f"{seed}.trace"), f"seed {seed}")
+        run_seed(seed, PlanOptions(duration_us=2_000_000), trace)
+    place.put(tmp_path / "traces")
+    for path in ("*.trace", ""):
+        rows = spark.read.format("kraft-trace").load(f"{place.url}/{path}").drop("file", "run")
+        local = spark.read.format("kraft-trace").load(f"{tmp_path}/traces/{path}").drop("file", "run")
+        order = ["seed", "sequence"]
+        assert rows.orderBy(*order).collect() == local.orderBy(*order).collect()
+        assert rows.count() > 0
 
 
 def test_offsets_of_a_write(place: Place) -> None:
