@@ -33,8 +33,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return _SkippedModule.from_parent(parent, path=module_path) if pyspark is None else None
 
 
-PARTS = 16
-"""One of so many parts of the files with tests of Spark belongs to the default run: one or two files."""
+IN_PARTS = pytest.mark.rotating(28, by_file=True)
+"""For tests that take long: of so many parts of their files, one belongs to the default run, a file or none."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the parts of the default run are chosen
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.acceptance)
-            item.add_marker(pytest.mark.rotating(PARTS, by_file=True))
+            item.add_marker(IN_PARTS)
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

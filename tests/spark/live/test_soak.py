@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from harness.quorum import Quorum
 from scripts.spark_soak import OPTIONS, VOTERS, Outcome, soak
 from tests.acceptance.conftest import MakeQuorum
+from tests.spark.conftest import IN_PARTS
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.to_parquet import ToParquet
 
@@ -30,7 +31,7 @@ def assert_exact(outcome: Outcome) -> None:
     assert outcome.rows_written == outcome.records_committed >= outcome.records_acknowledged > 0
 
 
-@pytest.mark.rotating(3)
+@IN_PARTS
 def test_the_reader_gives_the_committed_log(make_quorum: MakeQuorum) -> None:
     quorum = running_quorum(make_quorum)
     assert_exact(soak(quorum, MicroBatches(quorum, **OPTIONS), SECONDS, KILLS))
