@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -18,6 +19,8 @@ from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
 
 LOOK_AGAIN_S: Final = 0.2
+GIVEN_UP_S: Final = 1.0
+"""Between a leader's answer that it gave up, and asking it again."""
 
 _MAY_HAVE_HAPPENED: Final = (ErrorCode.request_timed_out, *NOT_LEADING)
 DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
@@ -31,6 +34,14 @@ def tell(note: str) -> None:
 
 class ChangeRefused(KraftError):
     """The change was not requested, because it would do harm or cannot be made."""
+
+
+class _NotDoneError(KraftError):
+    """The outcome was unknown, and the change is not done.  `is_final` if the leader has not said that it gave up."""
+
+    def __init__(self, message: str, is_final: bool) -> None:
+        self.is_final = is_final
+        super().__init__(message)
 
 
 @attrs.frozen
@@ -58,7 +69,7 @@ class ChangeRun:
             await self.settled()
             return plan.already
         return await self._made_sure(
-            lambda: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
+            lambda left_ms: self.client.add_metadata_voter(key, listeners, cluster_id=cluster_id, timeout_ms=left_ms),
             lambda quorum: quorum.voter(key) is not None,
         )
 
@@ -72,7 +83,7 @@ class ChangeRun:
             await self.settled()
             return plan.already
         return await self._made_sure(
-            lambda: self.client.remove_metadata_voter(key, cluster_id=cluster_id, timeout_ms=self.timeout_ms),
+            lambda left_ms: self.client.remove_metadata_voter(key, cluster_id=cluster_id, timeout_ms=left_ms),
             lambda quorum: quorum.voter(key) is None,
         )
 
@@ -110,11 +121,28 @@ class ChangeRun:
         return quorum
 
     async def _made_sure(
+        self, change: Callable[[int], Awaitable[None]], is_done: Callable[[QuorumDescription], bool]
+    ) -> str | None:
+        """Make the change, for which there are so many milliseconds.  If the outcome is unknown, ask the quorum until
+        it is settled.  Raises the change's own error, unless someone else has made the change; returns that.
+
+        A leader may give up early: one of Kafka's does so if it cannot connect to the new voter at once.  Then the
+        change is asked for again, which is safe, as it names the replica and not just its id.
+        """
+        deadline = trio.current_time() + self.timeout_ms / 1000
+        while True:
+            left_ms = round((deadline - trio.current_time()) * 1000)
+            try:
+                return await self._made_or_told(partial(change, max(1, left_ms)), is_done)
+            except _NotDoneError as error:
+                if error.is_final or trio.current_time() + GIVEN_UP_S > deadline:
+                    raise OutcomeUnknownError(str(error)) from error
+            await trio.sleep(GIVEN_UP_S)
+
+    async def _made_or_told(
         self, change: Callable[[], Awaitable[None]], is_done: Callable[[QuorumDescription], bool]
     ) -> str | None:
-        """Make the change.  If the outcome is unknown, ask the quorum until it is settled.  Raises the change's own
-        error, unless someone else has made the change; returns that.
-        """
+        """Like `_made_sure`, once.  Raises _NotDoneError if the quorum is settled without the change."""
         try:
             await change()
             return None
@@ -133,7 +161,7 @@ class ChangeRun:
                     raise
                 return str(error)
             if not is_done(quorum):
-                raise OutcomeUnknownError(f"{error}; it has not been done so far") from error
+                raise _NotDoneError(f"{error}; it has not been done so far", told is None) from error
             return None
 
     async def _latest(self) -> QuorumDescription:

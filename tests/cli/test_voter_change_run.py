@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from change_runs import run_on
@@ -119,6 +121,33 @@ async def test_a_replica_that_is_down_is_awaited_and_then_given_up(cluster: Clus
     await cluster.wait_for_leader()
     with pytest.raises(OutcomeUnknownError, match=r"(?s)REQUEST_TIMED_OUT.*; it has not been done so far"):
         await add(run_on(cluster, timeout_ms=3000), cluster, 4)
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+@on_cluster(observers=1)
+async def test_a_leader_that_gave_up_early_is_asked_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """One of Kafka's does so if it cannot connect to a voter that has just started; the time limit is that of all."""
+    made, limits = getattr(AdminClient, f"{change}_metadata_voter"), []
+
+    async def asked(client: AdminClient, *arguments: Any, timeout_ms: int, **options: Any) -> None:
+        limits.append(timeout_ms)
+        if len(limits) <= 2:
+            raise VoterChangeError(f"{change} voter", ErrorCode.request_timed_out, "API_VERSIONS: BROKER_NOT_AVAILABLE")
+        await made(client, *arguments, timeout_ms=timeout_ms, **options)
+
+    leader = await cluster.wait_for_leader()
+    monkeypatch.setattr(AdminClient, f"{change}_metadata_voter", asked)
+    run = run_on(cluster)
+    if change == "add":
+        await add(run, cluster, 4)
+        assert voters(await run.describe()) == [1, 2, 3, 4]
+    else:
+        follower = cluster.others(leader)[0].key
+        await run.remove(follower, cluster.cluster_id)
+        assert follower.id not in voters(await run.describe())
+    assert 30_000 >= limits[0] > limits[1] > limits[2] > 0
 
 
 @on_cluster(observers=1)
