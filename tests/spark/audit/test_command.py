@@ -22,6 +22,7 @@ from kraft_trio.storage.meta_properties import (
     decode_meta_properties,
     encode_meta_properties,
 )
+from tests.spark.conftest import IN_PARTS
 from tests.spark.directories import make_kafkas
 
 from .conftest import PARTITION, audit_of
@@ -208,6 +209,7 @@ sys.exit(audit.main(sys.argv[1:], standalone_mode=False))
 """
 
 
+@IN_PARTS
 def test_spark_need_not_be_installed(backups: Path, damaged: Path) -> None:
     def kraft_audit(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", WITHOUT_SPARK, *arguments]

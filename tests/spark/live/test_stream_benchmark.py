@@ -11,6 +11,7 @@ import pytest
 from benchmarks.processes import tree_cpu_seconds
 from benchmarks.spark_stream import PROGRAM
 from tests.acceptance.conftest import MakeQuorum
+from tests.spark.conftest import IN_PARTS
 from tests.support.programs import run
 
 BURNT_SECONDS = 0.3
@@ -25,7 +26,7 @@ input()
 """
 
 
-@pytest.mark.rotating(3)
+@IN_PARTS
 @pytest.mark.parametrize("way", ["reader", "consumer"])
 def test_each_round_reads_all(make_quorum: MakeQuorum, way: str) -> None:
     quorum = make_quorum(1)
