@@ -130,13 +130,16 @@ class ChangeRun:
         change is asked for again, which is safe, as it names the replica and not just its id.
         """
         deadline = trio.current_time() + self.timeout_ms / 1000
+        was_repeated = False
         while True:
             left_ms = round((deadline - trio.current_time()) * 1000)
             try:
-                return await self._made_or_told(partial(change, max(1, left_ms)), is_done)
+                by_others = await self._made_or_told(partial(change, max(1, left_ms)), is_done)
+                return None if was_repeated else by_others  # An earlier request may have made it after all.
             except _NotDoneError as error:
                 if error.is_final or trio.current_time() + GIVEN_UP_S > deadline:
                     raise OutcomeUnknownError(str(error)) from error
+            was_repeated = True
             await trio.sleep(GIVEN_UP_S)
 
     async def _made_or_told(

@@ -151,6 +151,29 @@ async def test_a_leader_that_gave_up_early_is_asked_again(
 
 
 @on_cluster(observers=1)
+async def test_a_change_that_came_late_is_not_called_that_of_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader gave up, and made it after the command had looked: the next request finds a voter."""
+    made = AdminClient.add_metadata_voter
+    asked = 0
+
+    async def late(client: AdminClient, *arguments: Any, **options: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise VoterChangeError("add voter", ErrorCode.request_timed_out, None)
+        await made(client, *arguments, **options)
+        raise VoterChangeError("add voter", ErrorCode.duplicate_voter, None)
+
+    await cluster.wait_for_leader()
+    monkeypatch.setattr(AdminClient, "add_metadata_voter", late)
+    listeners = cluster.config_of(4).advertised_endpoints()
+    assert await run_on(cluster).add(cluster.key_of(4), listeners, cluster.cluster_id) is None
+    assert asked == 2
+
+
+@on_cluster(observers=1)
 async def test_what_the_leader_refuses_is_what_is_said(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     run = run_on(cluster, force=True)
