@@ -33,7 +33,7 @@ GROWING: Mapping[str, int] = {
     "LastFetchTimestamp": 50,
     "LastCaughtUpTimestamp": 50,
 }
-"""By how much an answer may be below the one before.
+"""How far a later answer may fall back.
 
 A leader measures how long ago a fetch was, and subtracts that from the time of day.  The two clocks are read one after
 the other, so the time of one fetch is told a little differently in each answer.
