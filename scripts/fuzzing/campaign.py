@@ -161,11 +161,11 @@ def fuzz(
 
 
 def changed(decoder: Decoder, random: Random, corpus: Sequence[bytes]) -> bytes:
-    """A changed input, mostly with right checksums."""
+    """A changed input of at most MAX_BYTES, mostly with right checksums."""
     data = mutated(random, corpus)
     if decoder.repair is not None and random.random() < 0.85:
         decoder.repair(data)
-    return bytes(data)
+    return bytes(data[:MAX_BYTES])  # a repair may add to it
 
 
 def _keep(random: Random, corpus: list[bytes], seeds: int, data: bytes) -> None:

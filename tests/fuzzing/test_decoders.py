@@ -14,6 +14,7 @@ from scripts.fuzzing import campaign
 from scripts.fuzzing.campaign import changed, fuzz, run_apart
 from scripts.fuzzing.decoder import Decoder, Excess, accepts, check_memory, check_steps
 from scripts.fuzzing.decoders import DECODERS
+from scripts.fuzzing.mutation import MAX_BYTES
 from tests.support import sizes
 
 EXAMPLES = 24
@@ -91,6 +92,15 @@ def test_input_that_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPatch)
     [finding] = run_apart(decoder, 60, 0, lambda _: None).findings.values()
     assert len(finding.data) > 40
     assert f"code -{signal.SIGPROF.value}" in finding.error
+
+
+def test_an_input_that_its_repair_makes_longer_stays_within_bounds() -> None:
+    """Or the input would not fit where the child keeps its last one, and the child would end."""
+    longest = MAX_BYTES * b"x"
+    decoder = Decoder("test", lambda: [longest], lambda _: None, (), repair=lambda data: data.extend(b"checksum"))
+    outcome = run_apart(decoder, 0.3, 0, lambda _: None)
+    assert outcome.examples > 1
+    assert outcome.findings == {}
 
 
 def test_excess_is_seen() -> None:
