@@ -23,15 +23,13 @@ from typing import Any, Final
 
 import attrs
 
-from scripts.fuzzing.decoder import Decoder, accepts, check_memory, check_steps
+from scripts.fuzzing.decoder import Decoder, accepts, try_out
 from scripts.fuzzing.mutation import MAX_BYTES, mutated, smallest
 
 ADDRESS_SPACE_BYTES: Final = 3 * 1024**3
 HANG_S: Final = 30
 """Processor time after which one input is a hang."""
 PROGRESS_S: Final = 10.0
-_MEMORY_EVERY: Final = 16
-_STEPS_EVERY: Final = 64
 _CORPUS: Final = 200
 MEMORY: Final = "/dev/shm"
 """Where the decoders' files are, if the system has it."""
@@ -135,11 +133,7 @@ def fuzz(
         note(data)
         before = time.process_time()
         try:
-            if outcome.examples % _STEPS_EVERY == 1:
-                check_steps(decoder, data)
-            elif outcome.examples % _MEMORY_EVERY == 2:
-                check_memory(decoder, data)
-            elif accepts(decoder, data):
+            if try_out(decoder, outcome.examples, data):
                 outcome.accepted += 1
                 _keep(random, corpus, len(seeds), data)
         except BaseException as error:

@@ -12,6 +12,8 @@ import attrs
 
 LINES_AT_LEAST: Final = 50_000
 MEMORY_AT_LEAST: Final = 3 * 1024 * 1024
+_MEMORY_EVERY: Final = 16
+_STEPS_EVERY: Final = 64
 
 
 @attrs.frozen
@@ -44,6 +46,20 @@ def accepts(decoder: Decoder, data: bytes) -> bool:
     except decoder.refusals:
         return False
     return True
+
+
+def try_out(decoder: Decoder, number: int, data: bytes) -> bool:
+    """Decode the input of this number, now and then with one of the checks below.
+
+    Returns whether it was accepted; False after a check, which tells nothing of that.
+    """
+    if number % _STEPS_EVERY == 1:
+        check_steps(decoder, data)
+    elif number % _MEMORY_EVERY == 2:
+        check_memory(decoder, data)
+    else:
+        return accepts(decoder, data)
+    return False
 
 
 def check_memory(decoder: Decoder, data: bytes) -> None:

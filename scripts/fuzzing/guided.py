@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import warnings
+from itertools import count
 from pathlib import Path
 
 import click
@@ -19,36 +20,40 @@ import click
 @click.command()
 @click.argument("name")
 @click.option("--seconds", type=click.IntRange(min=1), default=60)
-def main(name: str, seconds: int) -> None:
+@click.option("--corpus", type=click.Path(path_type=Path), help="A directory that keeps the inputs for the next run.")
+def main(name: str, seconds: int, corpus: Path | None) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["kraft_trio"]):
         from scripts.fuzzing.decoders import DECODERS
     from scripts.fuzzing.campaign import ADDRESS_SPACE_BYTES, HANG_S
-    from scripts.fuzzing.decoder import accepts
+    from scripts.fuzzing.decoder import try_out
     from scripts.fuzzing.mutation import MAX_BYTES
 
     logging.disable()
     warnings.simplefilter("ignore")
     decoder = DECODERS[name]
 
+    numbers = count()
+
     def one(data: bytes) -> None:
         changed = bytearray(data)
         if decoder.repair is not None:
             decoder.repair(changed)
-        accepts(decoder, bytes(changed))
+        try_out(decoder, next(numbers), bytes(changed))
 
     with tempfile.TemporaryDirectory() as directory:
         tempfile.tempdir = directory
-        corpus = tempfile.mkdtemp()
+        inputs = corpus or Path(directory, "corpus")
+        inputs.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(decoder.seeds()):
-            Path(corpus, str(number)).write_bytes(seed)
+            Path(inputs, str(number)).write_bytes(seed)
         if child := os.fork():  # libFuzzer ends its process without returning
             _, status = os.waitpid(child, 0)
         else:
             limits = (f"-max_len={MAX_BYTES}", f"-timeout={HANG_S}", f"-rss_limit_mb={ADDRESS_SPACE_BYTES >> 20}")
             options = (f"-max_total_time={seconds}", "-verbosity=0", "-print_final_stats=1", *limits)
-            atheris.Setup([sys.argv[0], corpus, *options], one)
+            atheris.Setup([sys.argv[0], str(inputs), *options], one)
             atheris.Fuzz()
     sys.exit(os.waitstatus_to_exitcode(status))
 
