@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from functools import partial
 
 from kraft_trio.config.sasl_fields import PLAIN, SCRAM_SHA_256, Login
@@ -71,7 +72,13 @@ def to_scram_client(data: bytes) -> None:
     client.evaluate(b"")
     for token in data.split(b"\n"):
         client.evaluate(token)
-        assert token == SERVER_TOKENS[1].encode() or not client.is_complete, "a forged final message is believed"
+        assert not client.is_complete or _is_signed(token), "a forged final message is believed"
+
+
+def _is_signed(server_final: bytes) -> bool:
+    """Base64 has more than one text for these bytes: the last character has bits that stand for nothing."""
+    signature = server_final.removeprefix(b"v=").partition(b",")[0]
+    return b64decode(signature) == b64decode(SERVER_TOKENS[1].removeprefix("v="))
 
 
 def to_plain_server(data: bytes) -> None:

@@ -108,7 +108,7 @@ def _parts(record: NewRecord | bytes) -> list[Any]:
 
 
 def read_table(data: bytes) -> None:
-    unpacker = msgpack.Unpacker(raw=True)
+    unpacker = msgpack.Unpacker(raw=True, max_array_len=len(data))  # or the fuzzer itself takes memory for more
     unpacker.feed(data)
     try:
         found = unpacker.unpack()
