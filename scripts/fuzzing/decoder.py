@@ -12,6 +12,8 @@ import attrs
 
 LINES_AT_LEAST: Final = 50_000
 MEMORY_AT_LEAST: Final = 3 * 1024 * 1024
+MSGPACK_AT_LEAST: Final = MEMORY_AT_LEAST + 1024 * 80 * 1024
+"""msgpack makes room for up to 10,240 elements of a list before it reads them, and nests up to 1,024 lists."""
 _MEMORY_EVERY: Final = 16
 _STEPS_EVERY: Final = 64
 
@@ -29,6 +31,8 @@ class Decoder:
     """The errors with which it is documented to refuse bytes."""
     memory_per_byte: int = 400
     """Bytes of Python objects that a byte of input may need at the peak."""
+    memory_at_least: int = MEMORY_AT_LEAST
+    """Bytes of Python objects that any input may need."""
     lines_per_byte: int = 400
     """Lines of Python that a byte of input may need."""
     repair: Callable[[bytearray], object] | None = None
@@ -64,7 +68,7 @@ def try_out(decoder: Decoder, number: int, data: bytes) -> bool:
 
 def check_memory(decoder: Decoder, data: bytes) -> None:
     """Decode, and raise Excess if the peak of the Python objects is out of proportion to the input."""
-    bound = MEMORY_AT_LEAST + decoder.memory_per_byte * len(data)
+    bound = decoder.memory_at_least + decoder.memory_per_byte * len(data)
     tracemalloc.start()
     try:
         accepts(decoder, data)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
+from kraft_trio.kv.command_serde import PREFIX
 from kraft_trio.storage.quorum_state import with_crc
-from scripts.fuzzing.decoder import accepts
+from scripts.fuzzing.decoder import MEMORY_AT_LEAST, Excess, accepts, check_memory
 from scripts.fuzzing.decoders import DECODERS
 from scripts.fuzzing.decoders.configuration import pems
 from scripts.fuzzing.decoders.files import traces
@@ -66,3 +68,12 @@ def test_an_event_with_deep_details_can_be_shown() -> None:
     event = traces(ndjson=False)[0].replace(b"\xa1a\x01", b"\xa1a" + nested)
     assert nested in event
     assert accepts(DECODERS["trace-msgpack"], event)
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("msgpack-values", b""), ("kv-commands", PREFIX), ("trace-msgpack", b"")])
+def test_lists_in_lists_take_no_more_memory_than_msgpack_allows(name: str, prefix: bytes) -> None:
+    long_list = b"\xdd" + (20_000).to_bytes(4, "big")
+    data = (prefix + 1023 * long_list).ljust(64 * 1024, b"\xc0")
+    check_memory(DECODERS[name], data)
+    with pytest.raises(Excess):
+        check_memory(attrs.evolve(DECODERS[name], memory_per_byte=0, memory_at_least=MEMORY_AT_LEAST), data)

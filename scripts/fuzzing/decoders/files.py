@@ -29,7 +29,7 @@ from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.removal_marker import RemovalMarker
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, TraceWriter, open_trace
-from scripts.fuzzing.decoder import Decoder
+from scripts.fuzzing.decoder import MSGPACK_AT_LEAST, Decoder
 
 KEY = ReplicaKey(2, UUID(int=7))
 RECOVERY = b'{"time":"now","recovery":"r","logEndOffset":1,"logEndEpoch":1,"newEpoch":2,"step":"done"}\n'
@@ -134,6 +134,8 @@ DECODERS = (
     Decoder("removal", removals, read_removal, (), repair=repair_second_line),
     Decoder("boots", lambda: [with_crc(b'{"boot":3,"data_version":0}')], read_boots, (), repair=repair_second_line),
     Decoder("recoveries", lambda: [RECOVERY * 2], read_recoveries, REFUSED),
-    Decoder("trace-msgpack", partial(traces, ndjson=False), read_trace, (TraceFileError,), memory_per_byte=2000),
-    Decoder("trace-ndjson", partial(traces, ndjson=True), read_trace, (TraceFileError,), memory_per_byte=2000),
+    Decoder("trace-msgpack", partial(traces, ndjson=False), read_trace, (TraceFileError,), memory_per_byte=2000,
+            memory_at_least=MSGPACK_AT_LEAST),
+    Decoder("trace-ndjson", partial(traces, ndjson=True), read_trace, (TraceFileError,), memory_per_byte=2000,
+            memory_at_least=MSGPACK_AT_LEAST),
 )  # fmt: skip

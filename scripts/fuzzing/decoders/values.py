@@ -28,7 +28,7 @@ from kraft_trio.kv.requests import (
 )
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
 from kraft_trio.storage.batch import NewRecord, Record
-from scripts.fuzzing.decoder import Decoder
+from scripts.fuzzing.decoder import MSGPACK_AT_LEAST, Decoder
 from scripts.fuzzing.streams import Given, run
 
 
@@ -108,7 +108,7 @@ def _parts(record: NewRecord | bytes) -> list[Any]:
 
 
 def read_table(data: bytes) -> None:
-    unpacker = msgpack.Unpacker(raw=True, max_array_len=len(data))  # or the fuzzer itself takes memory for more
+    unpacker = msgpack.Unpacker(raw=True)
     unpacker.feed(data)
     try:
         found = unpacker.unpack()
@@ -136,9 +136,11 @@ METADATA_RECORDS = (
 DECODERS = (
     Decoder("metadata-records", lambda: [*map(bytes.fromhex, METADATA_RECORDS)],
             lambda data: decode_metadata_frame(data).fields(), (ProtocolError,), memory_per_byte=2000),
-    Decoder("msgpack-values", orders, SERDE.decode, (SerdeError,), memory_per_byte=2000),
+    Decoder("msgpack-values", orders, SERDE.decode, (SerdeError,), memory_per_byte=2000,
+            memory_at_least=MSGPACK_AT_LEAST),
     Decoder("kv-commands", lambda: [*map(CommandSerde().encode, COMMANDS)], CommandSerde().decode, (SerdeError,),
-            memory_per_byte=2000),
+            memory_per_byte=2000, memory_at_least=MSGPACK_AT_LEAST),
     Decoder("kv-json", json_texts, read_json, (KvError,), memory_per_byte=4000),
-    Decoder("request-tables", tables, read_table, (CorruptSnapshotError,), memory_per_byte=2000),
+    Decoder("request-tables", tables, read_table, (CorruptSnapshotError,), memory_per_byte=2000,
+            memory_at_least=MSGPACK_AT_LEAST),
 )  # fmt: skip
