@@ -12,6 +12,8 @@ from kraft_trio.config.sasl_fields import PLAIN, Login
 from kraft_trio.config.secret import Secret
 from kraft_trio.security.scram_credential import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
 
+MAX_SCRAM_TOKEN_BYTES: Final = 1024
+"""Limit for what a stranger sends to a server of SCRAM.  Preparing a name (RFC 4013) takes time for each character."""
 _ITERATIONS: Final = re.compile(r"[^,]*,[^,]*,i=(\d{1,9})(?:,|$)")
 
 
@@ -102,13 +104,16 @@ class ScramServer:
     def evaluate(self, token: bytes) -> bytes:
         from scramp import ScramException
 
+        if len(token) > MAX_SCRAM_TOKEN_BYTES:
+            raise AuthenticationError(f"a token of {len(token)} bytes: at most {MAX_SCRAM_TOKEN_BYTES} are allowed")
         try:
+            text = token.decode("ascii")  # No user has another name, and one letter may become 18 when it is prepared.
             if not self._has_answered:
-                self._server.set_client_first(token.decode())
+                self._server.set_client_first(text)
                 self._has_answered = True
                 return str(self._server.get_server_first()).encode()
             self._allow_double_nonce(token)
-            self._server.set_client_final(token.decode())
+            self._server.set_client_final(text)
             final = str(self._server.get_server_final()).encode()
         except UnicodeDecodeError:
             raise AuthenticationError(f"the token is not of {self._mechanism}") from None

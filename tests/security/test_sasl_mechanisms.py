@@ -87,6 +87,18 @@ def test_unknown_user_and_wrong_password_look_alike(mechanism: str) -> None:
     assert len(said) <= 1
 
 
+@pytest.mark.parametrize(
+    "name", ["\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 300, "a" * 2000], ids=["grows", "long"]
+)
+def test_a_name_that_takes_long_to_prepare_is_not_prepared(name: str) -> None:
+    """One byte of such a name costs a server of SCRAM up to 10 microseconds, and it may have 64 KiB."""
+    asked = []
+    server = ScramServer(SCRAM_SHA_256, lambda mechanism, name: asked.append(name) or known(mechanism, name))
+    with pytest.raises(AuthenticationError):
+        server.evaluate(f"n,,n={name},r=mine".encode())
+    assert not asked
+
+
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
 @pytest.mark.parametrize("password", ["pencil", "pen"])
 def test_a_client_may_repeat_its_nonce_as_librdkafka_did(mechanism: str, password: str) -> None:
