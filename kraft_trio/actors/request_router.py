@@ -196,6 +196,10 @@ class RequestRouter:
             case _:
                 raise UnsupportedVersionError(f"{header.api.name} is not served")
 
+    def trusts(self, asker: Asker) -> bool:
+        """Whether the rules let this connection's peer be a replica.  Without an authorizer, anybody may be one."""
+        return self._access is None or self._access.is_replica(asker.principal, asker.peer_host)
+
     def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer]:
         """The answer to an ApiVersions request that is too new, readable by any client (KIP-511).
 

@@ -101,7 +101,7 @@ class ServerConnection:
         self._refusals = refusals
         self._may_be_replica = may_be_replica
         self.is_of_replica = False
-        """Whether the peer has sent a request that only replicas send."""
+        """Whether the peer has sent a request that only replicas send, and that the rules allow it."""
         self.software = ""
         """What the peer says that it runs (KIP-511)."""
         self._sasl = sasl
@@ -247,7 +247,7 @@ class ServerConnection:
                 self._reader.limit = self._max_request_bytes
                 self._requests += 1
                 if self._may_be_replica and not self.is_of_replica:
-                    self.is_of_replica = is_of_replica(request)
+                    self.is_of_replica = is_of_replica(request) and self._router.trusts(self)
                 if isinstance(request, _READS_LOG):
                     held += await self._wait_to_read_log(request)
                 answer = await self._router.route(header, self._listener_name, request, asker=self)

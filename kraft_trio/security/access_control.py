@@ -68,6 +68,10 @@ class AccessControl:
         reason = f"{principal[:_LONGEST_SHOWN]} may not {need.operation} the {resource.type.lower()}"
         return (denial(header.api, request, ERRORS[resource.type], reason),)
 
+    def is_replica(self, principal: str, host: str) -> bool:
+        """Whether the principal may send what only replicas send."""
+        return self._judge(principal, host, OF_REPLICAS.operation, CLUSTER).is_allowed
+
     def _judge(self, principal: str, host: str, operation: Operation, resource: Resource) -> Verdict:
         verdict = self._rules.judge(principal, host, operation, resource)
         if operation is Operation.idempotent_write and not verdict.is_allowed:

@@ -8,6 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.actors.connection_places import IDLE_ENOUGH_S
+from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import NetworkError
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS, PRODUCE
@@ -18,7 +20,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.framing import FrameReader
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import CLIENT, TOPIC, TOPIC_ID, RawClient, batch_of
+from tests.support.raw_client import CLIENT, STRANGER, TOPIC, TOPIC_ID, RawClient, batch_of
 from tests.support.timing import set_timing
 
 HELLO = encode_request(API_VERSIONS, 3, 1, "test", ApiVersionsRequest())
@@ -110,6 +112,26 @@ async def test_connections_above_the_limit_are_refused(cluster: Cluster) -> None
         await trio.testing.wait_all_tasks_blocked()
         async with RawClient.connected(cluster, 1) as third:
             assert (await third.describe()).leader_id == (await first.describe()).leader_id == 1
+
+
+@on_cluster(
+    voters=1,
+    settings={
+        "max.connections": "2",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node-1",
+    },
+)
+async def test_who_may_not_be_a_replica_makes_room_like_any_client(cluster: Cluster) -> None:
+    """A denied Vote does not keep a connection's place, nor give it the memory and the turns of replicas."""
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, 1) as first, RawClient.connected(cluster, 1) as second:
+        for client in (first, second):
+            answer = await client.vote(STRANGER, leader.view.epoch + 1, (9, 9))
+            assert answer.error == ErrorCode.cluster_authorization_failed
+        await trio.sleep(2 * IDLE_ENOUGH_S)
+        async with RawClient.connected(cluster, 1) as third:
+            assert (await third.describe()).error == ErrorCode.cluster_authorization_failed
 
 
 @on_cluster(voters=1)
