@@ -34,10 +34,14 @@ class TcpListener:
         return Endpoint(host, port)
 
     async def accept(self) -> ImmediateStream:
-        stream = await self._inner.accept()
-        taken = TcpStream.taking_over(stream)
-        await trio.aclose_forcefully(stream)
-        return taken
+        while True:
+            stream = await self._inner.accept()
+            taken = TcpStream.taking_over(stream)
+            await trio.aclose_forcefully(stream)
+            if taken.peer_host:
+                return taken
+            # Reset already.  What it has sent could still be read, but no rule about hosts would hold for it.
+            await taken.aclose()
 
     async def aclose(self) -> None:
         await self._inner.aclose()

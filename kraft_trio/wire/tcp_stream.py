@@ -40,7 +40,7 @@ def _peer_host(connected: socket.socket) -> str:
     try:
         name = connected.getpeername()
     except OSError:
-        return ""  # The peer has gone already; the first read will show it.
+        return ""  # The peer has gone already.
     host = str(name[0]) if isinstance(name, tuple) else ""
     return host.removeprefix("::ffff:")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -50,6 +51,21 @@ async def test_an_empty_host_listens_on_every_interface() -> None:
         await client.aclose()
         await served.aclose()
     await listener.aclose()
+
+
+async def test_nobody_is_served_whose_address_is_not_known() -> None:
+    """A connection that its peer resets before it is accepted has no address, though its bytes can still be read."""
+    tcp = TcpNetwork()
+    listener = await tcp.listen(Endpoint("127.0.0.1", 0))
+    with socket.create_connection(("127.0.0.1", listener.endpoint.port)) as unknown:
+        unknown.sendall(b"from nowhere")
+        unknown.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client = await tcp.connect(listener.endpoint)
+    served = await listener.accept()
+    await client.send_all(b"hello")
+    assert (served.peer_host, await served.receive_some(5)) == ("127.0.0.1", b"hello")
+    for one in (client, served, listener):
+        await one.aclose()
 
 
 @pytest.mark.usefixtures("no_ipv6")
