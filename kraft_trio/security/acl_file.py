@@ -77,7 +77,7 @@ def _rules(where: str, permission: Permission, entry: Mapping[str, Any]) -> list
         if key in entry:
             resource, pattern = Resource(ResourceType.topic, _text(where, entry, key)), named
     operations = entry["operations"]
-    if not isinstance(operations, list) or not set(operations) <= {str(one) for one in Operation}:
+    if not isinstance(operations, list) or any(one not in list(Operation) for one in operations):
         raise ValueError(f"{where}: operations={operations!r}; expected a list of {', '.join(Operation)}")
     principal, host = _principal(where, entry), _text(where, {"host": ANY_HOST, **entry}, "host")
     return [AclRule(permission, principal, Operation(one), resource, host, pattern) for one in operations]

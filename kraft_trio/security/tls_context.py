@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import attrs
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
@@ -71,7 +72,7 @@ def key_store(tls: TlsFields) -> KeyStore | None:
         return KeyStore(content, tls.key_password.value)
     try:
         store = pkcs12.load_pkcs12(content, tls.keystore_password.value.encode() or None)
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         reason = f"no PKCS12 store, or another password: {error}"
         raise _refused("keystore_location", tls.keystore_location, reason) from error
     if store.key is None or store.cert is None:
@@ -129,7 +130,7 @@ def trusted_pem(tls: TlsFields) -> str | None:
 def _certificates(tls: TlsFields, content: bytes) -> str:
     try:
         store = pkcs12.load_pkcs12(content, tls.truststore_password.value.encode() or None)
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         reason = f"no PKCS12 store, or another password: {error}"
         raise _refused("truststore_location", tls.truststore_location, reason) from error
     entries = [entry for entry in (store.cert, *store.additional_certs) if entry is not None]

@@ -230,6 +230,10 @@ def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> No
         ('[[allow]]\noperations = ["READ"]', "number 1: principal is missing"),
         ('[[allow]]\noperations = ["READ"]\nprincipal = "bob"', "principal='bob'; expected User: and a name"),
         ('[[allow]]\noperations = ["FLY"]\nprincipal = "User:b"', r"operations=\['FLY'\]; expected a list of ALL"),
+        (
+            '[[allow]]\noperations = [["ALL"]]\nprincipal = "User:b"',
+            r"operations=\[\['ALL'\]\]; expected a list of ALL",
+        ),
         ('[[deny]]\ntopics = "x"', "topics is unknown; expected host, operations, principal, topic, topic-prefix"),
         ('[[voter]]\nprincipal = "User:b"\nnode-id = "1"', "node-id='1'; expected a node's id"),
         ('[[voter]]\nprincipal = "User:b"\nnode-id = 1\ndirectory-id = "x"', "'x' is not a UUID"),

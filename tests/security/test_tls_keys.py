@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +100,22 @@ def test_a_pkcs12_store_has_the_same_certificate(tmp_path: Path) -> None:
     [shown] = certificates_of(tls)
     assert (shown.store, shown.serial) == ("key-store", f"{leaf.serial_number:x}")
     assert shown.expires_s == int(leaf.not_valid_after_utc.timestamp())
+
+
+KEY_OF_SECP112R1 = base64.b64decode(
+    "MIGLAgEDMIGFBgkqhkiG9w0BBwGgeAR2MHQwcgYJKoZIhvcNAQcBoGUEYzBhMF8GCyqGSIb3DQEMCgEBoFAwTgIBADAQBgcqhkjOPQIBBgUrgQQA"
+    "BgQ3MDUCAQEEDo86QPkyTinR0t0hF8h5oSADHgAEooPt4DFwlmexHZ4Z0a3ITx5HLwY1CBeANVS/dA=="
+)
+"""A PKCS12 store of OpenSSL's, without a password, whose key is on a curve that `cryptography` does not know."""
+
+
+@pytest.mark.parametrize("store", ["keystore", "truststore"])
+def test_a_pkcs12_store_with_a_key_of_an_unknown_kind_is_refused(store: str, tmp_path: Path) -> None:
+    file = tmp_path / "strange.p12"
+    file.write_bytes(KEY_OF_SECP112R1)
+    keys = {**tls_keys(tmp_path, "node"), f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": str(file)}
+    with pytest.raises(ConfigError, match=rf"ssl.{store}.location=.*strange.p12: no PKCS12 store.*: Curve 1.3.132.0.6"):
+        client_context(fields(keys))
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
