@@ -79,6 +79,16 @@ def test_a_changed_file_counts_at_once(path: str) -> None:
     assert users.credential(SCRAM_SHA_256, "bob") == bob
 
 
+def test_an_unknown_user_costs_a_check_of_a_password_as_much_as_a_known_one(path: str) -> None:
+    """Basic authentication does not name the mechanism, so an unknown user must have those that others have."""
+    add_to_scram_file(path, [credential(iterations=8192)])
+    users = ScramUsers(path)
+    [known], [unknown] = users.credentials("alice"), users.credentials("nobody")
+    assert (unknown.mechanism, unknown.iterations) == (known.mechanism, known.iterations) == (SCRAM_SHA_256, 8192)
+    assert unknown.name != "nobody"
+    assert unknown.stored_key != known.stored_key
+
+
 def test_while_the_file_is_unusable_the_old_users_stay(path: str) -> None:
     alice = credential()
     add_to_scram_file(path, [alice])
