@@ -115,6 +115,7 @@ class NodeTree(Generic[R]):
         self._failures = RequestFailures(environment.unexpected)
         self.refusals = Refusals()
         self.fetch_problem = FetchProblem()
+        self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         context = NodeContext(
             key=self.key,
             cluster_id=self.cluster_id,
@@ -123,7 +124,11 @@ class NodeTree(Generic[R]):
             snapshot_fetch=self._snapshot_fetch,
             removal=removal,
             client=self.client,
-            addresses=VoterAddresses(self.client, config.controller_listener_name),
+            addresses=(
+                VoterAddresses(self.client, config.controller_listener_name)
+                if self._access is None
+                else VoterAddresses(self.client, config.controller_listener_name, self._access.refusal_of_server)
+            ),
             bootstrap=BootstrapServers(network, config),
             random=environment.random,
             secret_bits=environment.secret_bits,
@@ -160,7 +165,6 @@ class NodeTree(Generic[R]):
         self.taker: SnapshotTaker | None = None
         if snapshots is not None:
             self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
-        self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         router = RequestRouter(
             context,
             self.election.view,

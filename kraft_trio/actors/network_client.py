@@ -138,16 +138,25 @@ class NetworkClient:
             self._close_if_left(endpoint)
 
     async def request_apart(
-        self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+        self,
+        endpoint: Endpoint,
+        api: Api[RequestT, ResponseT],
+        request: RequestT,
+        timeout_ms: int,
+        refusal: Callable[[bytes | None], str | None] = lambda _certificate: None,
     ) -> ResponseT:
         """Send one request over a new connection, and close it afterwards.  Other requests need not wait for it.
 
-        Use it for requests that take long, or to a peer that may never be asked again.  Raises what `request` raises.
+        Use it for requests that take long, or to a peer that may never be asked again.  `refusal` says why nothing may
+        be sent to the peer with that certificate, or None.  Raises what `request` raises.
         """
         with trio.move_on_after(timeout_ms / 1000):
             connection: Connection | None = None
             try:
                 stream = await self._network.connect(endpoint)
+                if (reason := refusal(stream.peer_certificate())) is not None:
+                    await trio.aclose_forcefully(stream)
+                    raise NetworkError(reason)
                 connection = await Connection.negotiated(stream, self._client_id, self._max_response_bytes)
                 self._on_negotiated(endpoint, connection.api_versions)
                 return await connection.request(api, request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -11,7 +11,7 @@ from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.gossip import Advertisement, Whereabouts, choose_endpoint
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, VOTE, Api
 from kraft_trio.wire.error_codes import ErrorCode
@@ -35,8 +35,15 @@ _SOMEBODY_ELSE: Final = frozenset({ErrorCode.invalid_voter_key, ErrorCode.incons
 class VoterAddresses:
     """Where one node looks for the voters.  It alone changes `whereabouts`."""
 
-    def __init__(self, client: NetworkClient, listener_name: str) -> None:
+    def __init__(
+        self,
+        client: NetworkClient,
+        listener_name: str,
+        refusal: Callable[[bytes | None, ReplicaKey], str | None] = lambda _certificate, _voter: None,
+    ) -> None:
+        """`refusal` says why the node with a certificate must not answer as a voter, or None if it may."""
         self._client = client
+        self._refusal = refusal
         self._listener_name = listener_name
         self.whereabouts = Whereabouts()
         self._failed: dict[int, Endpoint] = {}
@@ -87,7 +94,7 @@ class VoterAddresses:
             if endpoint == logged:
                 response = await self._client.request(endpoint, api, request, timeout_ms)
             else:
-                response = await self._ask_hinted(endpoint, api, request, timeout_ms)
+                response = await self._ask_hinted(endpoint, voter.key, api, request, timeout_ms)
         except NetworkError:
             self._fail(voter, endpoint)
             raise
@@ -101,12 +108,17 @@ class VoterAddresses:
         return response
 
     async def _ask_hinted(
-        self, endpoint: Endpoint, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
+        self, endpoint: Endpoint, key: ReplicaKey, api: Api[RequestT, ResponseT], request: RequestT, timeout_ms: int
     ) -> ResponseT:
-        """Over a connection of its own: a false advertisement leaves nothing behind."""
+        """Over a connection of its own: a false advertisement leaves nothing behind.
+
+        TLS only shows that the node is where the advertisement says, and not that it is this voter.
+        """
         named = NAMING_THEIR_VOTER.get(api.key, api)
         try:
-            return await self._client.request_apart(endpoint, named, request, timeout_ms)
+            return await self._client.request_apart(
+                endpoint, named, request, timeout_ms, lambda certificate: self._refusal(certificate, key)
+            )
         except UnsupportedVersionError as error:
             raise NetworkError(f"{api.name} to {endpoint}: {error}") from error
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraft_trio.config import NodeConfig
+from kraft_trio.errors import ProtocolError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.acl_file import AclFile, read_acls
 from kraft_trio.security.api_access import OF_REPLICAS, need_of
 from kraft_trio.security.authorization import CLUSTER, AccessRules, Operation, Resource, ResourceType, Verdict
 from kraft_trio.security.denials import ERRORS, denial
 from kraft_trio.security.file_identity import file_identity
-from kraft_trio.security.voter_bindings import false_claim
+from kraft_trio.security.voter_bindings import Claim, false_claim, may_speak
 from kraft_trio.security.watched_files import WatchedFiles
 from kraft_trio.wire.codec import RequestHeader
 
@@ -31,6 +33,10 @@ class AccessControl:
         self._forwarder_client_id = forwarder_client_id
         self._refusals = refusals
         self._topic = Resource(ResourceType.topic, config.topic_name)
+        peers = config.tls_of(config.controller_listener_name)
+        has_sasl = config.sasl_of(config.controller_listener_name) is not None
+        self._principal_rules = () if peers is None or has_sasl else peers.principal_mapping_rules
+        """Those by which a peer's certificate names its principal; none if something else names it."""
         self._rules, self._bindings = AccessRules(), AclFile().bindings
         self.files = WatchedFiles(
             lambda: file_identity(config.acl_file),
@@ -71,6 +77,19 @@ class AccessControl:
     def is_replica(self, principal: str, host: str) -> bool:
         """Whether the principal may send what only replicas send."""
         return self._judge(principal, host, OF_REPLICAS.operation, CLUSTER).is_allowed
+
+    def refusal_of_server(self, certificate: bytes | None, voter: ReplicaKey) -> str | None:
+        """Why the node with this certificate must not answer as that voter, or None if it may."""
+        if certificate is None or not self._principal_rules or not self._bindings:
+            return None
+        from kraft_trio.security.principal import principal_of  # imports cryptography
+
+        try:
+            principal = principal_of(certificate, self._principal_rules)
+        except ProtocolError as error:
+            return str(error)
+        claim = Claim(voter.id, voter.directory_id)
+        return None if may_speak(principal, claim, self._bindings) else f"{principal} may not speak for {claim}"
 
     def _judge(self, principal: str, host: str, operation: Operation, resource: Resource) -> Verdict:
         verdict = self._rules.judge(principal, host, operation, resource)

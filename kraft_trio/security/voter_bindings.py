@@ -68,8 +68,10 @@ def false_claim(principal: str, request: Any, bindings: Iterable[Binding]) -> Cl
     A principal with a binding speaks for its replicas only, and a bound replica has no other principal.
     """
     bindings = tuple(bindings)
-    for claim in claims_of(request):
-        concerned = [one for one in bindings if one.principal == principal or one.node_id == claim.node_id]
-        if concerned and not any(one.covers(principal, claim) for one in concerned):
-            return claim
-    return None
+    return next((claim for claim in claims_of(request) if not may_speak(principal, claim, bindings)), None)
+
+
+def may_speak(principal: str, claim: Claim, bindings: Iterable[Binding]) -> bool:
+    """Whether the bindings allow that claim."""
+    concerned = [one for one in bindings if one.principal == principal or one.node_id == claim.node_id]
+    return not concerned or any(one.covers(principal, claim) for one in concerned)

@@ -36,7 +36,7 @@ class Peers:
     asked: list[tuple[Endpoint, int]] = attrs.field(factory=list)
     """Each endpoint, and the lowest version that was acceptable there."""
 
-    async def request(self, endpoint: Endpoint, api: Any, _request: Any, _timeout_ms: int) -> Any:
+    async def request(self, endpoint: Endpoint, api: Any, _request: Any, _timeout_ms: int, _refusal: Any = None) -> Any:
         self.asked.append((endpoint, api.min_version))
         answer = self.answers.get(endpoint, NetworkError("refused"))
         if isinstance(answer, Exception):
