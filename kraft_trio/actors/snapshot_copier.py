@@ -87,7 +87,10 @@ class SnapshotCopier:
             raise ProtocolError(str(error)) from error
 
     async def _newest(self) -> OffsetAndEpoch | None:
-        """The newest snapshot of the leader; None if it has none.  Raises NetworkError and UnsupportedVersionError."""
+        """The newest snapshot of the leader; None if it has none.
+
+        Raises NetworkError, UnsupportedVersionError, and ProtocolError if the leader does not answer what was asked.
+        """
         config = self._context.config
         partition = FetchPartition(
             topic_name=config.topic_name,
@@ -101,8 +104,12 @@ class SnapshotCopier:
         # Not as this replica: the leader would believe that it has lost its log.
         request = FetchRequest(self._context.cluster_id, max_wait_ms=0, max_bytes=1, partitions=(partition,))
         response = await self._ask(FETCH, request)
-        [answer] = response.partitions if response.error == ErrorCode.none else (None,)
-        return None if answer is None or answer.error != ErrorCode.none else answer.snapshot_id
+        if response.error != ErrorCode.none:
+            return None
+        if len(response.partitions) != 1:
+            raise ProtocolError(f"Fetch: answered for {len(response.partitions)} partitions, 1 was asked for")
+        [answer] = response.partitions
+        return None if answer.error != ErrorCode.none else answer.snapshot_id
 
     async def _ask_piece(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """Raises NetworkError, UnsupportedVersionError, and ProtocolError if the leader sends no piece."""

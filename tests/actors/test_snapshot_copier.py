@@ -47,6 +47,8 @@ class Controller:
     fetches: list[FetchRequest] = attrs.field(factory=list)
     pieces: list[int] = attrs.field(factory=list)
     """The positions that were asked for."""
+    partitions: int = 1
+    """The number of partitions that its answer to a Fetch has."""
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         reader = FrameReader(stream, 2**20)
@@ -62,7 +64,7 @@ class Controller:
         partition = FetchPartitionResponse(
             TOPIC, TOPIC_ID, 0, leader_id=1, leader_epoch=EPOCH, snapshot_id=self.snapshot_id
         )
-        return FetchResponse(partitions=(partition,))
+        return FetchResponse(partitions=(partition,) * self.partitions)
 
     def _piece(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         assert request.snapshot_id == self.snapshot_id
@@ -142,6 +144,16 @@ def test_no_other_snapshot_is_copied(snapshot_id: OffsetAndEpoch | None) -> None
         await lone.context.log.close()
 
     test()
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+@on_cluster(started=(), settings=SMALL)
+async def test_a_controller_that_answers_something_else_is_asked_again(cluster: Cluster, partitions: int) -> None:
+    lone, controller = await filled(cluster), Controller(OffsetAndEpoch(BATCHES - 5, EPOCH), partitions=partitions)
+    await copy_for(lone, cluster, controller, 2.5 * INTERVAL_S)
+    assert len(controller.fetches) == 2
+    assert not controller.pieces
+    await lone.context.log.close()
 
 
 @on_cluster(started=(), settings=SMALL)
