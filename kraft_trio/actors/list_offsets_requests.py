@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+import trio
 
 from kraft_trio.actors.answers import Answer, Awaited, Worked
 from kraft_trio.actors.epoch_context import NodeContext
@@ -34,6 +35,8 @@ class ListOffsetsRequests:
         self._config = context.config
         self._log = context.log
         self._view = view
+        self._turn = trio.Lock()
+        """Of the searches: each holds a batch and decodes its records, a part in each turn of the event loop."""
 
     async def route(self, request: ListOffsetsRequest) -> Answer:
         view = self._view.value
@@ -89,7 +92,8 @@ class ListOffsetsRequests:
         if answer.error != ErrorCode.none or committed_end is None:
             return answer
         try:
-            found = await self._log.offset_for_timestamp(partition.timestamp)
+            async with self._turn:
+                found = await self._log.offset_for_timestamp(partition.timestamp)
         except ProtocolError:
             return attrs.evolve(answer, error=ErrorCode.corrupt_message)
         if found is None or found[0] >= committed_end:
