@@ -104,11 +104,12 @@ class NodeTree(Generic[R]):
         client_id = f"{REPLICA_CLIENT_ID}{config.node_id}"
         backoff_max_ms = reconnect_backoff_max_ms(config.fetch_timeout_ms, config.election_timeout_ms)
         self.controllers = KafkaControllers(config.topic_name)
-        self.client, self.forwarder, self._reader = (
+        # Its own appends must not queue behind what clients have this node pass on.
+        self.client, self.forwarder, self._own_forwarder, self._reader = (
             NetworkClient(
                 network, name, environment.random, config.max_request_bytes, backoff_max_ms, self.controllers.negotiated
             )
-            for name in (client_id, FORWARDER_CLIENT_ID, client_id)
+            for name in (client_id, FORWARDER_CLIENT_ID, FORWARDER_CLIENT_ID, client_id)
         )
         self._snapshot_fetch = SnapshotFetch(environment.disk, log)
         removal = RemovalMarker(environment.disk, log.directory, self.key)
@@ -151,11 +152,14 @@ class NodeTree(Generic[R]):
             boots = BootCounter(environment.disk, directory.path)
             self._gossip = VoterGossip(context, self.election.view, boots)
         self._internal_listener = InternalListener(
-            log, self.election.tell, (self.client, self.forwarder, self._reader), OwnRemoval(log, self.key, removal)
+            log,
+            self.election.tell,
+            (self.client, self.forwarder, self._own_forwarder, self._reader),
+            OwnRemoval(log, self.key, removal),
         )
         self.appender = Appender(
             config=config,
-            client=self.forwarder,
+            client=self._own_forwarder,
             view=self.election.view,
             random_source=environment.random,
             wall_clock_ms=environment.wall_clock_ms,
@@ -203,6 +207,7 @@ class NodeTree(Generic[R]):
                 await nursery.start(self.server.run)
                 await nursery.start(self.client.run)
                 await nursery.start(self.forwarder.run)
+                await nursery.start(self._own_forwarder.run)
                 await nursery.start(self._reader.run)
                 nursery.start_soon(self._internal_listener.run)
                 if self.security_files:

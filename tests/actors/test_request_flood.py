@@ -11,14 +11,19 @@ import trio
 from kraft_trio.errors import KraftError
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.api import DESCRIBE_QUORUM
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import CLIENT, RawClient
+from tests.support.raw_client import CLIENT, TOPIC, RawClient
+from tests.support.timing import set_timing
 
 FLOODERS = 16
 """On each node."""
 REQUESTS = 30
 CONNECTIONS = 40
 COMMITS = 20
+QUESTIONS = 50
+"""Of one client, before it takes an answer."""
 LARGE = encode_batch([NewRecord(bytes(20_000))], timestamp_ms=0)
 HALF_A_REQUEST = b"\0\0\0\x20\0\x12\0\x03\0\0\0\1"
 
@@ -86,3 +91,33 @@ async def test_a_flood_of_requests(cluster: Cluster) -> None:
 @on_cluster(voters=3, settings={"max.connections": "40"})
 async def test_a_flood_of_connections(cluster: Cluster) -> None:
     await outlasted(cluster, connections)
+
+
+@on_cluster(voters=3)
+async def test_questions_that_a_follower_passes_on_do_not_hold_up_its_own_appends(cluster: Cluster) -> None:
+    """Any client may ask a follower what only the leader knows, and each such question takes a round trip."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike(*cluster.voter_ids)
+    follower = next(node for node in cluster.nodes.values() if node is not leader)
+    set_timing(cluster, latency_s=0.001)
+    await follower.append([b"before"])
+    asked, answered = trio.Event(), 0
+
+    async def ask_much() -> None:
+        nonlocal answered
+        async with RawClient.connected(cluster, follower.key.id) as client:
+            for _ in range(QUESTIONS):
+                await client.connection.begin(DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC))
+            for _ in range(QUESTIONS):
+                await client.connection.finish(DESCRIBE_QUORUM)
+                answered += 1
+                asked.set()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(FLOODERS):
+            nursery.start_soon(ask_much)
+        await asked.wait()
+        before = answered
+        await follower.append([b"beside"])
+        assert answered - before < QUESTIONS
+        nursery.cancel_scope.cancel()
