@@ -17,6 +17,8 @@ from kraft_trio.kv.errors import LEASE_EXISTS, LEASE_NOT_FOUND, LEASE_TTL_TOO_LA
 MIN_TTL_S: Final = 2
 """Shorter ones are raised to this, as etcd does with its default timeouts."""
 MAX_TTL_S: Final = 9_000_000_000
+MAX_STEP_MS: Final = 24 * 60 * 60 * 1000
+"""A record that any client has written could else set the time so far ahead that no number could hold what follows."""
 
 
 @attrs.define
@@ -89,8 +91,11 @@ class Leases:
             lease.keys.discard(key)
 
     def advance(self, now_ms: int) -> list[int]:
-        """Take over the time, and return the ids of the leases that have ended, the one that ended first in front."""
-        self.now_ms = max(self.now_ms, now_ms)
+        """Take over the time, at most MAX_STEP_MS at once.
+
+        Return the ids of the leases that have ended, the one that ended first in front.
+        """
+        self.now_ms = max(self.now_ms, min(now_ms, self.now_ms + MAX_STEP_MS))
         ended = []
         for lease in self._leases.values():
             if lease.ends_ms is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.kv import KvError, KvMachine
+from kraft_trio.kv.leases import MAX_STEP_MS
 from kraft_trio.kv.requests import (
     Advance,
     LeaseGrantRequest,
@@ -45,6 +46,18 @@ def test_time_does_not_go_back(machine: KvMachine) -> None:
     execute(machine, Advance(2000))
     execute(machine, Advance(12_000))
     assert leases(machine) == [1, 2]
+
+
+async def test_a_false_time_leaves_a_state_that_can_be_saved_and_goes_on(machine: KvMachine) -> None:
+    """A leader steps ahead by a second at most, but any client of the topic can write such a record."""
+    execute(machine, Advance(2**64 - 1))
+    execute(machine, LeaseGrantRequest(10, 3))
+    execute(machine, Advance(2**64 - 1))
+    assert leases(machine) == [3]
+    now_ms = (await reloaded(machine)).leases.now_ms
+    assert now_ms == machine.leases.now_ms == 2 * MAX_STEP_MS
+    execute(machine, Advance(now_ms + 10_000))
+    assert leases(machine) == []
 
 
 def test_a_renewal_gives_the_whole_time(machine: KvMachine) -> None:
