@@ -48,6 +48,9 @@ _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """The first bytes of a Produce request."""
 
 
+_BEGINNING: Final = 3
+"""With SASL, the third request of a replica is the first that only replicas send: the login counts as one."""
+
 _READS_LOG: Final = (FetchRequest, FetchSnapshotRequest)
 
 
@@ -231,8 +234,10 @@ class ServerConnection:
             if self._admitted:
                 self._admitted = 0
             else:
-                if not self._memory.take_now(held, for_replica=self.is_of_replica):
-                    await self._memory.take(held, for_replica=self.is_of_replica)
+                # Clients that hold their memory for long must not keep a replica from connecting.
+                for_replica = self.is_of_replica or (self._may_be_replica and self._requests < _BEGINNING)
+                if not self._memory.take_now(held, for_replica=for_replica):
+                    await self._memory.take(held, for_replica=for_replica)
                 self._held += held
             try:
                 if self.is_of_replica:

@@ -19,7 +19,8 @@ from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.channels import Reply
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH_SNAPSHOT
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.codec import encode_request, encode_response
@@ -137,6 +138,31 @@ async def test_a_connection_that_ends_within_a_frame_sends_no_more(autojump_cloc
     assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 1, answer_to(1))[:50]
     with pytest.raises(trio.ClosedResourceError):
         await theirs.send_all(b"x")
+
+
+class WithVersions(Router):
+    async def route(self, header: Any, listener_name: str, request: Any, *, asker: Any) -> Answer:
+        if header.api is API_VERSIONS:
+            return Ready(ApiVersionsResponse())
+        return await super().route(header, listener_name, request, asker=asker)
+
+
+@pytest.mark.parametrize("hellos", [0, 1, 2])
+async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos: int) -> None:
+    """Before it can be told from a client, it asks for versions, with SASL after a login."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = Narrow(theirs, random.Random(1))
+    stream._random.choice = lambda _sizes: 2**20  # type: ignore[method-assign, assignment]
+    memory, lanes = MemoryBudget(2**24), ClientLanes()
+    while memory.take_now(memory.per_connection, for_replica=False):
+        pass
+    hello = encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest())
+    async with running(lanes), trio.open_nursery() as nursery:
+        nursery.start_soon(serving(stream, WithVersions(), memory, lanes=lanes, may_be_replica=True).run)
+        await ours.send_all(hello * hellos + request_at(0))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert stream.taken.endswith(encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0)))
 
 
 class Silent:
