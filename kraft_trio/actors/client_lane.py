@@ -44,6 +44,8 @@ _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 class ClientLanes:
     """One lane for Produce and one for all else, so that no Produce waits for other requests.
 
+    A third one is for what a connection sends that may yet turn out to be a replica's.
+
     NetworkServer owns them.  `ClientLane.enter` returns only while `run` is running.
     """
 
@@ -51,14 +53,16 @@ class ClientLanes:
         self._wanted = trio.lowlevel.ParkingLot()
         self.produce = ClientLane(self._wanted, PRODUCE_UNITS_PER_TURN)
         self.others = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
+        self.beginnings = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
 
     async def run(self) -> None:
         """Admit waiting requests turn by turn, until cancelled."""
         while True:
-            if self.produce.is_wanted or self.others.is_wanted:
+            if self.produce.is_wanted or self.others.is_wanted or self.beginnings.is_wanted:
                 await trio.lowlevel.checkpoint()
             else:
                 await self._wanted.park()
+            self.beginnings.admit()
             self.produce.admit()
             self.others.admit()
 

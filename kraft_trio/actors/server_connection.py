@@ -224,8 +224,12 @@ class ServerConnection:
             if self._session is not None and await self._has_renewed(self._session, frame):
                 continue
             held = len(frame)
+            # A replica that connects must not wait for all clients, whatever they send and however long they hold it.
+            is_beginning = self._may_be_replica and not self.is_of_replica and self._requests < _BEGINNING
             if not self.is_of_replica:
-                if frame.startswith(_PRODUCE):
+                if is_beginning:
+                    lane, units = self._lanes.beginnings, other_units(held)
+                elif frame.startswith(_PRODUCE):
                     lane, units = self._lanes.produce, produce_units(held)
                 else:
                     lane, units = self._lanes.others, other_units(held)
@@ -234,8 +238,7 @@ class ServerConnection:
             if self._admitted:
                 self._admitted = 0
             else:
-                # Clients that hold their memory for long must not keep a replica from connecting.
-                for_replica = self.is_of_replica or (self._may_be_replica and self._requests < _BEGINNING)
+                for_replica = self.is_of_replica or is_beginning
                 if not self._memory.take_now(held, for_replica=for_replica):
                     await self._memory.take(held, for_replica=for_replica)
                 self._held += held

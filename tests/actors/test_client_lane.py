@@ -141,6 +141,32 @@ class Counting(Router):
         return await super().route(header, listener_name, request, asker=asker)
 
 
+def test_replica_connects_beside_a_flood() -> None:
+    """A hundred connections each have a request in the lane when a replica comes, and its first one is like theirs."""
+    router = Counting()
+    flood = b"".join(request_at(2 * number) for number in range(20))
+
+    async def main() -> None:
+        lanes = ClientLanes()
+        peer = Received()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lanes.run)
+            for _ in range(100):
+                client = Received()
+                client.received.put_data(flood)
+                nursery.start_soon(serving(client, router, lanes=lanes).run)
+            while not router.of_clients:
+                await trio.lowlevel.checkpoint()
+            nursery.start_soon(serving(peer, router, lanes=lanes, may_be_replica=True).run)
+            before = router.of_clients.total()
+            peer.received.put_data(request_at(0))
+            await FrameReader(peer.sent, 2**20).read()
+            assert router.of_clients.total() - before < 20
+            nursery.cancel_scope.cancel()
+
+    run_deterministically(main, seed=1)
+
+
 def test_replica_is_served_between_a_few_requests_of_a_flood() -> None:
     """Four connections have received two thousand requests each; a replica asks, takes the answer, and asks again."""
     router = Counting()
