@@ -21,6 +21,8 @@ ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 """How many bytes of a Produce request or a response cost one unit.  They are only copied."""
 _OTHER_BYTES_PER_UNIT: Final = 64
 """How many bytes of other requests cost one unit.  Their elements are decoded one by one."""
+HANDSHAKE_UNITS: Final = OTHER_UNITS_PER_TURN
+"""The cost of a step of a handshake: one in each turn, because a signature with a large key takes milliseconds."""
 MAX_OTHER_UNITS: Final = 512
 """The highest cost of a request, because the elements of a frame are limited."""
 
@@ -44,7 +46,8 @@ _Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 class ClientLanes:
     """One lane for Produce and one for all else, so that no Produce waits for other requests.
 
-    A third one is for what a connection sends that may yet turn out to be a replica's.
+    A third one is for what a connection sends that may yet turn out to be a replica's, and a fourth one for the
+    handshakes of the other connections.
 
     NetworkServer owns them.  `ClientLane.enter` returns only while `run` is running.
     """
@@ -54,17 +57,18 @@ class ClientLanes:
         self.produce = ClientLane(self._wanted, PRODUCE_UNITS_PER_TURN)
         self.others = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
         self.beginnings = ClientLane(self._wanted, OTHER_UNITS_PER_TURN)
+        self.handshakes = ClientLane(self._wanted, HANDSHAKE_UNITS)
+        self._all = (self.beginnings, self.produce, self.others, self.handshakes)
 
     async def run(self) -> None:
         """Admit waiting requests turn by turn, until cancelled."""
         while True:
-            if self.produce.is_wanted or self.others.is_wanted or self.beginnings.is_wanted:
+            if any(lane.is_wanted for lane in self._all):
                 await trio.lowlevel.checkpoint()
             else:
                 await self._wanted.park()
-            self.beginnings.admit()
-            self.produce.admit()
-            self.others.admit()
+            for lane in self._all:
+                lane.admit()
 
 
 class ClientLane:

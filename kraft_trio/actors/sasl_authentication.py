@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -49,19 +50,21 @@ async def authenticate(
     reader: FrameReader,
     sasl: SaslListener,
     versions: ServesVersions,
+    take_turn: Callable[[], Awaitable[object]],
     *,
     first: bytes | None = None,
     only_user: str | None = None,
 ) -> Session:
     """Returns the new session.  Raises trio.BrokenResourceError if the peer fails; the caller closes the stream.
 
-    `first` is a request that has been read already.  `only_user`: who must authenticate, because it has before.
+    `take_turn` is awaited before each step.  `first` is a request that has been read already.  `only_user`: who must
+    authenticate, because it has before.
     """
     limit, reader.limit = reader.limit, min(reader.limit, UNADMITTED_BYTES)
     step = Step(b"", failure=f"not done within {sasl.time_limit_s:g} s")
     exchange = sasl.exchange(versions, only_user)
     with trio.move_on_after(sasl.time_limit_s):
-        step = await _exchange(stream, reader, exchange, first)
+        step = await _exchange(stream, reader, exchange, take_turn, first)
     reader.limit = limit
     if step.user is not None:
         now_s = trio.current_time()
@@ -72,7 +75,13 @@ async def authenticate(
     raise trio.BrokenResourceError(f"SASL: {step.failure}")
 
 
-async def _exchange(stream: ImmediateStream, reader: FrameReader, exchange: SaslExchange, first: bytes | None) -> Step:
+async def _exchange(
+    stream: ImmediateStream,
+    reader: FrameReader,
+    exchange: SaslExchange,
+    take_turn: Callable[[], Awaitable[object]],
+    first: bytes | None,
+) -> Step:
     """Answer request by request.  Returns the last step, whose answer has been sent only if nothing failed."""
     while True:
         try:
@@ -81,6 +90,7 @@ async def _exchange(stream: ImmediateStream, reader: FrameReader, exchange: Sasl
             return Step(b"", failure=str(error))
         if frame is None:
             return Step(b"", failure="the peer closed the connection")
+        await take_turn()
         step = exchange.receive(frame)
         if step.failure is not None:
             return step

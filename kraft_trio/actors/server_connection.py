@@ -11,7 +11,13 @@ import attrs
 import trio
 
 from kraft_trio.actors.answers import Answer, Worked
-from kraft_trio.actors.client_lane import ANSWER_BYTES_PER_UNIT, ClientLanes, other_units, produce_units
+from kraft_trio.actors.client_lane import (
+    ANSWER_BYTES_PER_UNIT,
+    HANDSHAKE_UNITS,
+    ClientLanes,
+    other_units,
+    produce_units,
+)
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
 from kraft_trio.actors.request_router import RequestRouter, is_of_replica
@@ -168,7 +174,7 @@ class ServerConnection:
 
                 self._receives = True
                 try:
-                    session = await authenticate(self._stream, self._reader, self._sasl, self._router)
+                    session = await authenticate(self._stream, self._reader, self._sasl, self._router, self._take_turn)
                 except trio.BrokenResourceError:
                     self._refusals.authentications += 1
                     raise
@@ -185,10 +191,16 @@ class ServerConnection:
 
     async def _start_stream(self) -> None:
         try:
-            await self._stream.start()
+            await self._stream.start(self._take_turn)
         except trio.BrokenResourceError:
             self._refusals.tls_handshakes += 1
             raise
+
+    async def _take_turn(self) -> None:
+        """Wait for a turn of the event loop in which one step of a handshake may be done."""
+        lane = self._lanes.beginnings if self._may_be_replica else self._lanes.handshakes
+        if not lane.enter_now(HANDSHAKE_UNITS):
+            await lane.enter(HANDSHAKE_UNITS)
 
     def close(self) -> None:
         """End the connection from outside."""
@@ -282,7 +294,13 @@ class ServerConnection:
             self._receives = True
             try:
                 self._session = await authenticate(
-                    self._stream, self._reader, self._sasl, self._router, first=frame, only_user=session.user
+                    self._stream,
+                    self._reader,
+                    self._sasl,
+                    self._router,
+                    self._take_turn,
+                    first=frame,
+                    only_user=session.user,
                 )
             except trio.BrokenResourceError as error:
                 self._refusals.authentications += 1

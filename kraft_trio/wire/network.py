@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import trio
@@ -34,10 +35,11 @@ class ImmediateStream(trio.abc.Stream):
     session: Session | None = None
     """Set if this side has to authenticate again from time to time."""
 
-    async def start(self) -> None:
+    async def start(self, take_turn: Callable[[], Awaitable[object]] | None = None) -> None:
         """Do the handshake, if this stream has one.  Raises trio.BrokenResourceError if it fails.
 
-        Otherwise the first call that waits does it.
+        Otherwise the first call that waits does it.  `take_turn` is awaited before each step that the peer's bytes
+        cause, because a signature takes milliseconds.
         """
 
     def peer_certificate(self) -> bytes | None:

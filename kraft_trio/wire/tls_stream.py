@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -40,7 +41,7 @@ class TlsStream(ImmediateStream):
         self._may_have_more = False
         """Whether bytes may be readable without receiving any."""
 
-    async def start(self) -> None:
+    async def start(self, take_turn: Callable[[], Awaitable[object]] | None = None) -> None:
         if self._is_started:
             return
         while True:
@@ -50,6 +51,8 @@ class TlsStream(ImmediateStream):
                 await self._flush()
                 if not await self._receive():
                     raise trio.BrokenResourceError("the peer closed the connection in the TLS handshake") from None
+                if take_turn is not None:
+                    await take_turn()
             except (ssl.SSLError, ssl.CertificateError) as error:
                 self._tell_peer()
                 raise trio.BrokenResourceError(f"TLS handshake failed: {_reason(error)}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
 
@@ -139,6 +140,32 @@ class Counting(Router):
         else:
             self.of_clients[turn] += 1
         return await super().route(header, listener_name, request, asker=asker)
+
+
+@pytest.mark.parametrize("may_be_replica", [False, True])
+def test_one_turn_does_one_step_of_a_handshake(may_be_replica: bool) -> None:
+    """Fifty connections have sent their first message of TLS, and each would have it signed now."""
+    steps: Counter[int] = Counter()
+
+    class Handshaking(Received):
+        async def start(self, take_turn: Callable[[], Awaitable[object]] | None = None) -> None:
+            assert take_turn is not None
+            await take_turn()
+            steps[LoopTurns.of_this_run().number] += 1
+
+    async def main() -> None:
+        lanes = ClientLanes()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lanes.run)
+            for _ in range(50):
+                connection = serving(Handshaking(), Router(), lanes=lanes, may_be_replica=may_be_replica)
+                nursery.start_soon(connection.run)
+            while steps.total() < 50:
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    run_deterministically(main, seed=1)
+    assert max(steps.values()) == 1
 
 
 def test_replica_connects_beside_a_flood() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
+import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kraft_trio.actors.sasl_authentication import authenticate
 from kraft_trio.config.secret import Secret
 from kraft_trio.errors import UnsupportedVersionError
+from kraft_trio.security.sasl_listener import SaslListener
 from kraft_trio.security.sasl_mechanisms import PlainServer
 from kraft_trio.security.sasl_server import SaslExchange, Step
 from kraft_trio.wire.api import API_VERSIONS, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
@@ -17,6 +22,7 @@ from kraft_trio.wire.apis.sasl_authenticate import SaslAuthenticateRequest, Sasl
 from kraft_trio.wire.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError, decode_response, encode_request
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.framing import FrameReader
 
 
 class Versions:
@@ -111,3 +117,19 @@ def test_garbage_never_authenticates(before: list[bytes], garbage: bytes) -> Non
 def test_a_token_is_not_shown() -> None:
     assert "pencil" not in repr(SaslAuthenticateRequest(b"\0user\0pencil"))
     assert "pencil" not in repr(SaslAuthenticateResponse(auth_bytes=b"pencil"))
+
+
+async def test_each_step_of_a_login_takes_a_turn() -> None:
+    """Preparing a name and checking a proof takes time, and hundreds of clients may want it at once."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    listener = SaslListener("CLIENT", {"PLAIN": lambda: PlainServer({"user": Secret("pencil")})}, 5.0, 0.1)
+    turns = 0
+
+    async def take_turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    for each in (VERSIONS, HANDSHAKE, TOKEN):
+        await ours.send_all(len(each).to_bytes(4, "big") + each)
+    session = await authenticate(cast(Any, theirs), FrameReader(theirs, 2**16), listener, Versions(), take_turn)
+    assert (session.user, turns) == ("user", 3)

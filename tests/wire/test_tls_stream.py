@@ -164,6 +164,18 @@ async def test_a_closed_peer_is_the_end() -> None:
         await server.aclose()
 
 
+async def test_a_server_waits_for_its_turn_before_it_signs() -> None:
+    client, server = pair()
+    turn = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.start)
+        nursery.start_soon(server.start, turn.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert client.peer_certificate() is None
+        turn.set()
+    assert client.peer_certificate() is not None
+
+
 async def handshake(client: TlsStream, server: TlsStream) -> list[str]:
     """What the client's and the server's handshake and first receive say."""
     reasons: list[str] = ["", ""]
