@@ -24,7 +24,9 @@ class MemoryBudget:
     """Counts bytes; owned by NetworkServer, shared by its connections and the leader.
 
     A quarter is reserved for replicas: clients together never take it, so they cannot keep the quorum from
-    replicating.  No connection may hold more than a quarter, or what `per_connection` says.
+    replicating.  Large requests of clients that are still being received take at most half of the rest, so that clients
+    which send them slowly leave room for others.  No connection may hold more than a quarter, or what `per_connection`
+    says.
     """
 
     def __init__(self, total_bytes: int, per_connection: int = 0) -> None:
@@ -34,13 +36,17 @@ class MemoryBudget:
         self.per_connection = per_connection or total_bytes // CONNECTION_SHARE
         self._total = total_bytes
         self._for_clients = total_bytes - total_bytes // RESERVED_SHARE
+        self._for_arrivals = max(self._for_clients // 2, self.per_connection)
+        self._arriving = 0
+        """The part of `taken` for requests of clients that are still being received."""
+        self._arrivals: deque[_Waiter] = deque()
         self._clients: deque[_Waiter] = deque()
         self._replicas: deque[_Waiter] = deque()
 
     def take_now(self, size: int, *, for_replica: bool) -> bool:
         """Take `size` bytes if there is room and nothing waits.  Returns whether it did."""
         queue, limit = (self._replicas, self._total) if for_replica else (self._clients, self._for_clients)
-        if queue or self.taken + size > limit:
+        if queue or self.taken + size > limit or (not for_replica and self._arrival_needs_room()):
             return False
         self.taken += size
         return True
@@ -50,10 +56,32 @@ class MemoryBudget:
 
         `size` must be at most `per_connection`.  A cancelled wait takes nothing.
         """
+        if not self.take_now(size, for_replica=for_replica):
+            await self._wait(self._replicas if for_replica else self._clients, size)
+
+    async def take_for_arrival(self, size: int) -> None:
+        """Like `take`, for a client's request of which nothing has been received yet; `arrived` must follow."""
+        if self._arrivals or not self._has_room_for_arrival(size):
+            await self._wait(self._arrivals, size)
+        else:
+            self.taken += size
+            self._arriving += size
+
+    def arrived(self, size: int) -> None:
+        """The request has been received, or never will be.  It still holds its memory."""
+        self._arriving -= size
+        if self._arrivals:
+            self._admit()
+
+    def _has_room_for_arrival(self, size: int) -> bool:
+        return self.taken + size <= self._for_clients and self._arriving + size <= self._for_arrivals
+
+    def _arrival_needs_room(self) -> bool:
+        """Whether one waits for what other clients hold, and not only for other arrivals.  Then they wait behind it."""
+        return bool(self._arrivals) and self._arriving + self._arrivals[0].size <= self._for_arrivals
+
+    async def _wait(self, queue: deque[_Waiter], size: int) -> None:
         assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
-        if self.take_now(size, for_replica=for_replica):
-            return
-        queue = self._replicas if for_replica else self._clients
         self.waits += 1
         waiter = _Waiter(size, trio.lowlevel.current_task())
         queue.append(waiter)
@@ -72,7 +100,7 @@ class MemoryBudget:
     def give_back(self, size: int) -> None:
         self.taken -= size
         assert self.taken >= 0, "more was given back than was taken"
-        if self._clients or self._replicas:
+        if self._clients or self._replicas or self._arrivals:
             self._admit()
 
     def answer_room(self, *, for_replica: bool) -> int:
@@ -84,8 +112,17 @@ class MemoryBudget:
         return max(left // _ANSWER_SHARE, min(left, MIN_ANSWER_BYTES), 0)
 
     def _admit(self) -> None:
-        for queue, limit in ((self._replicas, self._total), (self._clients, self._for_clients)):
-            while queue and self.taken + queue[0].size <= limit:
-                waiter = queue.popleft()
-                self.taken += waiter.size
-                trio.lowlevel.reschedule(waiter.task)
+        while self._replicas and self.taken + self._replicas[0].size <= self._total:
+            self._let(self._replicas)
+        while self._arrivals and self._has_room_for_arrival(self._arrivals[0].size):
+            self._arriving += self._arrivals[0].size
+            self._let(self._arrivals)
+        if self._arrival_needs_room():
+            return
+        while self._clients and self.taken + self._clients[0].size <= self._for_clients:
+            self._let(self._clients)
+
+    def _let(self, queue: deque[_Waiter]) -> None:
+        waiter = queue.popleft()
+        self.taken += waiter.size
+        trio.lowlevel.reschedule(waiter.task)

@@ -53,9 +53,10 @@ log = get_logger(__name__)
 _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """The first bytes of a Produce request."""
 
-
-_BEGINNING: Final = 3
+_BEGINNINGS: Final = 3
 """With SASL, the third request of a replica is the first that only replicas send: the login counts as one."""
+_BEGINNING_BYTES: Final = 4 * 1024
+"""The first requests of a replica are small.  Larger ones of a stranger have no part in what is kept for replicas."""
 
 _READS_LOG: Final = (FetchRequest, FetchSnapshotRequest)
 
@@ -157,6 +158,7 @@ class ServerConnection:
             log.warning("connection closed", listener=self._listener_name, reason=reasons)
         finally:
             self._abandon_answers()
+            self._end_arrival()
             self._memory.give_back(self._held)
         if self._failure is not None:
             raise self._failure
@@ -236,8 +238,15 @@ class ServerConnection:
             if self._session is not None and await self._has_renewed(self._session, frame):
                 continue
             held = len(frame)
+            if is_admitted := self._admitted > 0:
+                self._end_arrival()
             # A replica that connects must not wait for all clients, whatever they send and however long they hold it.
-            is_beginning = self._may_be_replica and not self.is_of_replica and self._requests < _BEGINNING
+            is_beginning = (
+                self._may_be_replica
+                and not self.is_of_replica
+                and self._requests < _BEGINNINGS
+                and held <= _BEGINNING_BYTES
+            )
             if not self.is_of_replica:
                 if is_beginning:
                     lane, units = self._lanes.beginnings, other_units(held)
@@ -247,9 +256,7 @@ class ServerConnection:
                     lane, units = self._lanes.others, other_units(held)
                 if not lane.enter_now(units):
                     await lane.enter(units)
-            if self._admitted:
-                self._admitted = 0
-            else:
+            if not is_admitted:
                 for_replica = self.is_of_replica or is_beginning
                 if not self._memory.take_now(held, for_replica=for_replica):
                     await self._memory.take(held, for_replica=for_replica)
@@ -336,10 +343,19 @@ class ServerConnection:
         self._receives = False
         while self._held and self._held + size > self._memory.per_connection:
             await self._room.park()
-        await self._memory.take(size, for_replica=self.is_of_replica)
+        if self.is_of_replica:
+            await self._memory.take(size, for_replica=True)
+        else:
+            await self._memory.take_for_arrival(size)
         self._held += size
         self._admitted = size
         self._receives = True
+
+    def _end_arrival(self) -> None:
+        """The frame that was being received, if any, is here or will never be."""
+        if not self.is_of_replica:
+            self._memory.arrived(self._admitted)
+        self._admitted = 0
 
     async def _take_for_piece(self) -> int:
         size = min(MAX_PIECE_BYTES, self._memory.per_connection)

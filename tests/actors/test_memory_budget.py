@@ -63,6 +63,58 @@ async def test_cancelled_wait_takes_nothing_and_blocks_nobody() -> None:
     assert budget.taken == FOR_CLIENTS
 
 
+async def test_requests_that_arrive_leave_room_for_others() -> None:
+    """Half of what clients may have, until one of them is here or never will be."""
+    budget = MemoryBudget(TOTAL)
+    size = budget.per_connection
+    await budget.take_for_arrival(size)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.take_for_arrival, size)
+        await trio.testing.wait_all_tasks_blocked()
+        assert budget.taken == size
+        assert budget.take_now(size, for_replica=False)
+        budget.give_back(size)
+        budget.arrived(size)
+    assert budget.taken == 2 * size
+
+
+async def test_a_request_that_could_arrive_gets_the_next_room() -> None:
+    """Or small ones could keep it waiting for ever."""
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS, for_replica=False)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.take_for_arrival, 1000)
+        await trio.testing.wait_all_tasks_blocked()
+        budget.give_back(999)
+        assert not budget.take_now(1, for_replica=False)
+        assert budget.take_now(1, for_replica=True)
+        nursery.start_soon(lambda: budget.take(1, for_replica=False))
+        await trio.testing.wait_all_tasks_blocked()
+        assert budget.taken == FOR_CLIENTS - 998
+        budget.give_back(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert budget.taken == FOR_CLIENTS
+        budget.give_back(1)
+
+
+async def test_a_cancelled_arrival_blocks_nobody() -> None:
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS - 10, for_replica=False)
+    async with trio.open_nursery() as nursery:
+        impatient = trio.CancelScope()
+
+        async def wait_in_vain() -> None:
+            with impatient:
+                await budget.take_for_arrival(1000)
+
+        nursery.start_soon(wait_in_vain)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(lambda: budget.take(10, for_replica=False))
+        await trio.testing.wait_all_tasks_blocked()
+        impatient.cancel()
+    assert budget.taken == FOR_CLIENTS
+
+
 @pytest.mark.parametrize("for_replica", [False, True])
 async def test_unread_answers_leave_room_for_others(for_replica: bool) -> None:
     """Thirty that are never read, each as large as it may be."""

@@ -59,6 +59,12 @@ class Narrow(ImmediateStream):
         await self._inner.aclose()
 
 
+def wide(inner: trio.abc.Stream) -> Narrow:
+    stream = Narrow(inner, random.Random(1))
+    stream._random.choice = lambda _sizes: 2**20  # type: ignore[method-assign, assignment]
+    return stream
+
+
 class Router:
     def trusts(self, asker: object) -> bool:
         return True
@@ -84,6 +90,7 @@ def serving(
     *,
     lanes: ClientLanes | None = None,
     may_be_replica: bool = False,
+    max_request_bytes: int = 1000,
 ) -> ServerConnection:
     """Without lanes that run, no more may be sent than one turn admits."""
     return ServerConnection(
@@ -94,8 +101,8 @@ def serving(
         memory=memory or MemoryBudget(2**24),
         refusals=Refusals(),
         may_be_replica=may_be_replica,
-        initial_request_bytes=1000,
-        max_request_bytes=1000,
+        initial_request_bytes=max_request_bytes,
+        max_request_bytes=max_request_bytes,
     )
 
 
@@ -151,8 +158,7 @@ class WithVersions(Router):
 async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos: int) -> None:
     """Before it can be told from a client, it asks for versions, with SASL after a login."""
     ours, theirs = trio.testing.memory_stream_pair()
-    stream = Narrow(theirs, random.Random(1))
-    stream._random.choice = lambda _sizes: 2**20  # type: ignore[method-assign, assignment]
+    stream = wide(theirs)
     memory, lanes = MemoryBudget(2**24), ClientLanes()
     while memory.take_now(memory.per_connection, for_replica=False):
         pass
@@ -163,6 +169,47 @@ async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos:
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert stream.taken.endswith(encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0)))
+
+
+async def test_a_large_first_request_has_no_part_in_the_memory_of_replicas() -> None:
+    """Those of replicas are small, and strangers could hold all of it."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = wide(theirs)
+    memory, lanes = MemoryBudget(2**24), ClientLanes()
+    while memory.take_now(memory.per_connection, for_replica=False):
+        pass
+    request = encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest(client_software_name="x" * 5000))
+    async with running(lanes), trio.open_nursery() as nursery:
+        connection = serving(stream, WithVersions(), memory, lanes=lanes, may_be_replica=True, max_request_bytes=9000)
+        nursery.start_soon(connection.run)
+        await ours.send_all(request)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not stream.taken
+        memory.give_back(memory.per_connection)
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.taken
+        nursery.cancel_scope.cancel()
+
+
+async def test_clients_that_send_large_requests_slowly_leave_room_for_others() -> None:
+    """And give it back when they go in the middle of one."""
+    memory, lanes, size = MemoryBudget(2**24), ClientLanes(), 2**22
+    slow = [trio.testing.memory_stream_pair() for _ in range(3)]
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = wide(theirs)
+    async with running(lanes), trio.open_nursery() as nursery:
+        for sender, receiver in slow:
+            nursery.start_soon(serving(wide(receiver), Router(), memory, lanes=lanes, max_request_bytes=size).run)
+            await sender.send_all(request_at(0) + size.to_bytes(4, "big") + bytes(1000))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(serving(stream, Router(), memory, lanes=lanes).run)
+        await ours.send_all(request_at(0))
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0))
+        for sender, _ in (*slow, (ours, theirs)):
+            await sender.aclose()
+    assert memory.taken == 0
+    await memory.take_for_arrival(size)
 
 
 class Silent:
