@@ -60,7 +60,7 @@ class MemoryBudget:
             await self._wait(self._replicas if for_replica else self._clients, size)
 
     async def take_for_arrival(self, size: int) -> None:
-        """Like `take`, for a client's request of which nothing has been received yet; `arrived` must follow."""
+        """Like `take`, for the request of a client that will be received now.  Call `arrived` afterwards."""
         if self._arrivals or not self._has_room_for_arrival(size):
             await self._wait(self._arrivals, size)
         else:

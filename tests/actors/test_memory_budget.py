@@ -45,7 +45,8 @@ async def test_room_comes_first_come_first_served() -> None:
     assert budget.taken == FOR_CLIENTS
 
 
-async def test_cancelled_wait_takes_nothing_and_blocks_nobody() -> None:
+@pytest.mark.parametrize("is_arrival", [False, True])
+async def test_cancelled_wait_takes_nothing_and_blocks_nobody(is_arrival: bool) -> None:
     budget = MemoryBudget(TOTAL)
     budget.take_now(FOR_CLIENTS - 10, for_replica=False)
     async with trio.open_nursery() as nursery:
@@ -53,7 +54,7 @@ async def test_cancelled_wait_takes_nothing_and_blocks_nobody() -> None:
 
         async def wait_in_vain() -> None:
             with impatient:
-                await budget.take(1000, for_replica=False)
+                await (budget.take_for_arrival(1000) if is_arrival else budget.take(1000, for_replica=False))
 
         nursery.start_soon(wait_in_vain)
         await trio.testing.wait_all_tasks_blocked()
@@ -95,24 +96,6 @@ async def test_a_request_that_could_arrive_gets_the_next_room() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert budget.taken == FOR_CLIENTS
         budget.give_back(1)
-
-
-async def test_a_cancelled_arrival_blocks_nobody() -> None:
-    budget = MemoryBudget(TOTAL)
-    budget.take_now(FOR_CLIENTS - 10, for_replica=False)
-    async with trio.open_nursery() as nursery:
-        impatient = trio.CancelScope()
-
-        async def wait_in_vain() -> None:
-            with impatient:
-                await budget.take_for_arrival(1000)
-
-        nursery.start_soon(wait_in_vain)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(lambda: budget.take(10, for_replica=False))
-        await trio.testing.wait_all_tasks_blocked()
-        impatient.cancel()
-    assert budget.taken == FOR_CLIENTS
 
 
 @pytest.mark.parametrize("for_replica", [False, True])
