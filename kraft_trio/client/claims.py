@@ -14,6 +14,7 @@ from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import answer_of
 from kraft_trio.client.quorum_description import QuorumDescription, health_of
 from kraft_trio.client.quorum_question import describe_quorum
+from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
@@ -188,12 +189,14 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     if epoch is None and answer is not None:  # a controller of Kafka
         epoch, leader_id = answer.view.leader_epoch, answer.view.leader_id
         voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
+    is_told = replica is not None and replica.error == ErrorCode.none
+    status = status_of(None if replica is None else replica.status)
+    if voter_ids is None:  # to a client that may describe the cluster, but not the topic
+        voter_ids = voters_of(status)
     denial = None
     if described is not None and described.error is ErrorCode.cluster_authorization_failed:
         told_by_node = (described.error_message or "").partition(" may not ")[0]
         denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
-    is_told = replica is not None and replica.error == ErrorCode.none
-    status = status_of(None if replica is None else replica.status)
     claim = Claim(
         endpoint=str(endpoint),
         node_id=replica.node.id if replica is not None and is_told else None,
@@ -247,6 +250,14 @@ def vital_number(status: Mapping[str, Any], name: str) -> int | None:
     vitals = status.get("vitals")
     value = vitals.get(name) if isinstance(vitals, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def voters_of(status: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The ids of the voters that a node knows; None if the status has no such list."""
+    voters = status.get("voters")
+    ids = [one.get("id") if isinstance(one, dict) else None for one in voters] if isinstance(voters, list) else []
+    known = tuple(sorted(id for id in ids if isinstance(id, int) and not isinstance(id, bool) and 0 <= id <= MAX_INT32))
+    return known if known and len(known) == len(ids) <= MAX_NODES else None
 
 
 def line_of(value: object) -> str | None:

@@ -131,3 +131,30 @@ def test_node_that_denies_is_not_called_silent(tmp_path: Path) -> None:
             assert codes(situation) == expected
 
     run_on_cluster(look, Setup(settings=settings))
+
+
+def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: Path) -> None:
+    """The cluster's DESCRIBE is what DASHBOARD.md asks for.  Metadata then has no topic, and so no voters."""
+    rules = tmp_path / "acl.toml"
+    rules.write_text('[[allow]]\nprincipal = "User:alice"\noperations = ["DESCRIBE"]\n')
+    settings = {
+        **settings_of(SCRAM_SHA_256, tmp_path),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node",
+        "kraft.acl.file": str(rules),
+    }
+    add_to_scram_file(str(tmp_path / "users"), [ScramCredential.of_password("alice", SCRAM_SHA_256, PASSWORD)])
+
+    async def look(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        living = leader.key.id
+        for node in cluster.others(leader):
+            cluster.machines[node.key.id].kill()
+        await cluster.wait_until(lambda: cluster.nodes[living].view.leader_id is None)
+        network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, "alice", PASSWORD), "test")
+        nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
+        situation = await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
+        assert situation.voter_ids == (1, 2, 3)
+        assert codes(situation) == ["no-majority"]
+
+    run_on_cluster(look, Setup(settings=settings))

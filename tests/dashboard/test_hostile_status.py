@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.client.claims import MAX_LINE, Told, line_of, status_of, vital_number
+from kraft_trio.client.claims import MAX_LINE, Told, line_of, status_of, vital_number, voters_of
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -69,6 +69,15 @@ def test_disk_with_a_strange_size_is_not_reported(free: object) -> None:
 def test_text_of_a_status_is_one_line(told: object, read: str | None) -> None:
     assert line_of(told) == read
     assert len(line_of("x" * 10_000) or "") == MAX_LINE
+
+
+@pytest.mark.parametrize(
+    "voters", [None, 1, "12", [], [1], [None], [{}], [{"id": True}], [{"id": -1}], [{"id": 2**31}], [{"id": 1}, 2]]
+)
+def test_strange_list_of_voters_is_not_believed(voters: object) -> None:
+    assert voters_of({"voters": voters}) is None
+    assert voters_of({"voters": [{"id": 2, "x": voters}, {"id": 1}]}) == (1, 2)
+    assert voters_of({"voters": [{"id": id} for id in range(1000)]}) is None
 
 
 @pytest.mark.parametrize("strange", [[1], {"a": 1}, "1", 1.5, True])
