@@ -28,6 +28,8 @@ from kraft_trio.protocol.voter_set import majority_of
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""
+CLOSED: Final = ("closed the connection", "Connection reset")
+"""Said of a listener that did not understand the client, though not of these alone."""
 DAY_MS: Final = 24 * 3600 * 1000
 SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
@@ -70,6 +72,9 @@ def _no_answer(situation: Situation) -> Iterator[Finding]:
     advice = "Start those that do not run, or ask others."
     if situation.command_config is None:
         advice += " If their listeners use TLS or SASL, tell how to connect (`--command-config`)."
+    elif any(closed in (claim.problem or "") for claim in silent for closed in CLOSED):
+        fits = f"does `security.protocol` in {situation.command_config} fit it?"
+        advice += f" Something runs where the connection is closed: {fits}"
     yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)
 
 
@@ -253,6 +258,8 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return "It has just started, or its disk or its network is slow.", None
     claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
     if claim is not None and claim.problem is None:
+        if _is_of_other_cluster(situation, claim):
+            return f"Another cluster's node answers at its address, {claim.endpoint}.", None
         if has_other_directory(claim, voter):
             return "Its node runs with another directory id.", None
         if claim.leader_id != situation.leader_id:
@@ -268,6 +275,13 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")
     return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command
+
+
+def _is_of_other_cluster(situation: Situation, claim: Claim) -> bool:
+    """Whether both clusters are known, the claim's and the leader's, and differ."""
+    leader = next((one for one in situation.answers if one.node_id == situation.leader_id), None)
+    known = None if leader is None else leader.cluster_id
+    return claim.cluster_id != known and None not in (claim.cluster_id, known)
 
 
 def _isolation(situation: Situation, claim: Claim) -> str:

@@ -24,6 +24,26 @@ ADVICE: Final = (
         "Show another one (`ssl.keystore.location`), or add its authority to the trust store there.",
     ),
     (
+        "alert unsupported certificate",
+        "the certificate shown may not be used for that",
+        "Show one with the extended key usages serverAuth and clientAuth (`ssl.keystore.location`), or with none.",
+    ),
+    (
+        "alert bad certificate",
+        "the certificate shown was refused there",
+        "The log there says why. If it is not valid yet, correct the clock there.",
+    ),
+    (
+        "certificate is not yet valid",
+        "the certificate there is not valid yet",
+        "Correct the clock of this machine, or of the one that issued it.",
+    ),
+    (
+        "certificate purpose",
+        "the certificate there may not be used for that",
+        "Give the node one with the extended key usages serverAuth and clientAuth, or with none.",
+    ),
+    (
         "certificate has expired",
         "the certificate there has expired",
         "Replace the files; the node takes over new ones while it runs.",

@@ -393,6 +393,14 @@ def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
             "Ask at a host",
         ),
         ("certificate verify failed: self-signed certificate", "not trusted here", "ssl.truststore.location"),
+        ("certificate verify failed: certificate is not yet valid", "is not valid yet", "the clock of this machine"),
+        ("TLS: sslv3 alert bad certificate", "refused there", "The log there says why"),
+        (
+            "certificate verify failed: unsuitable certificate purpose",
+            "may not be used for that",
+            "extended key usages",
+        ),
+        ("TLS: sslv3 alert unsupported certificate", "may not be used for that", "extended key usages"),
     ],
 )
 def test_certificates_are_named_as_the_cause(problem: str, cause: str, remedy: str) -> None:
@@ -431,6 +439,25 @@ def test_commands_connect_as_the_operator_did() -> None:
     assert f"{connecting} 'my client.properties' replace -i 3" in advice(situation)[0][0]
     no_leader = findings(Situation((says(1, leader=None), says(2, leader=None)), command_config="f"))[0]
     assert no_leader.command == f"{connecting} f explain"
+
+
+@pytest.mark.parametrize(
+    "problem", ["Metadata: the peer closed the connection instead of answering", "x: Connection reset by peer"]
+)
+def test_file_that_does_not_fit_the_listener_is_suspected(problem: str) -> None:
+    """A node that closes the connection runs, so that starting it would be of no use."""
+    closes = attrs.evolve(silent(1), problem=problem)
+    [found] = findings(Situation((closes, silent(2)), command_config="f"))
+    assert found.text.endswith("Something runs where the connection is closed: does `security.protocol` in f fit it?")
+    [alone] = findings(Situation((closes,)))
+    assert alone.text.endswith("tell how to connect (`--command-config`).")
+
+
+def test_voter_whose_address_leads_to_another_cluster() -> None:
+    other = says(3, epoch=0, leader=None, cluster_id="d", fetch_problem="x")
+    [(text, command)] = advice(Situation((says(1), says(2), other), led(UP, UP, OFFLINE)))
+    assert text.endswith("9 s ago. Another cluster's node answers at its address, host3:9093.")
+    assert command is None
 
 
 def test_the_file_of_the_command_line_is_named_where_none_was_given() -> None:
