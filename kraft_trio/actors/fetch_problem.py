@@ -14,3 +14,13 @@ class FetchProblem:
 
     reason: str | None = None
     """Why the newest Fetch failed; None once the leader has answered one."""
+    since_s: float | None = None
+    """When the first of these failures was, on Trio's clock; None if there is none."""
+
+    def failed(self, reason: str, now_s: float) -> None:
+        self.reason = reason
+        if self.since_s is None:
+            self.since_s = now_s
+
+    def answered(self) -> None:
+        self.reason = self.since_s = None

@@ -237,7 +237,7 @@ class FollowerReplication:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
         self._lost_leader = False
         self._failure = ""
-        self._context.fetch_problem.reason = None
+        self._context.fetch_problem.answered()
         self.last_heard_s = trio.current_time()
         self._fetch_due_s = self._successor_deadline
 
@@ -384,7 +384,7 @@ class FollowerReplication:
 
     def _log_failure(self, reason: str) -> None:
         """Log a failure unless the last one had the same reason, because a peer that is down is asked often."""
-        self._context.fetch_problem.reason = reason
+        self._context.fetch_problem.failed(reason, trio.current_time())
         if reason != self._failure:
             self._failure = reason
             log.info("fetch failed", leader_id=self._role.leader_id, epoch=self._context.epoch, reason=reason)

@@ -76,12 +76,23 @@ def liveness(tree: NodeTree[Any]) -> tuple[Check, ...]:
 
 def readiness(tree: NodeTree[Any], disk: Sequence[Check]) -> tuple[Check, ...]:
     """Whether the node can serve.  `disk` is what DiskProbe has found."""
-    view = tree.election.view.value
-    leaderless = f"no leader is known in epoch {view.epoch}" if view.leader_id is None else None
     why = tree.fetch_problem.reason
     never = "not known since the start" if why is None else f"not known since the start; the last Fetch failed: {why}"
     unknown = never if tree.log.high_watermark is None else None
-    return (*liveness(tree), Check("leader-known", leaderless), Check("high-watermark-known", unknown), *disk)
+    return (*liveness(tree), Check("leader-known", _leaderless(tree)), Check("high-watermark-known", unknown), *disk)
+
+
+def _leaderless(tree: NodeTree[Any]) -> str | None:
+    """Why this node has no leader.  One that has lost its leader, and then a pre-vote, names it again and again."""
+    view, problem = tree.election.view.value, tree.fetch_problem
+    if view.leader_id is None:
+        return f"no leader is known in epoch {view.epoch}"
+    if view.leader_id == tree.key.id or problem.since_s is None:
+        return None
+    lasted_s = trio.current_time() - problem.since_s
+    if lasted_s * 1000 < tree.config.fetch_timeout_ms:
+        return None
+    return f"node {view.leader_id} has answered no Fetch for {lasted_s:.1f} s: {problem.reason}"
 
 
 def as_text(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, bytes]:
