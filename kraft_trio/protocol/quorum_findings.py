@@ -213,7 +213,7 @@ def _certificates(situation: Situation) -> Iterator[Finding]:
         days = None if situation.now_ms is None else (expires_ms - situation.now_ms) // DAY_MS
         if days is None or days >= SOON_DAYS:
             continue
-        when = "has expired: others refuse it" if days < 0 else f"expires in {days} {'day' if days == 1 else 'days'}"
+        when = "has expired: connections fail" if days < 0 else f"expires in {days} {'day' if days == 1 else 'days'}"
         text = f"A certificate of {claim.name} {when}. Replace its files; the node takes over new ones while it runs."
         yield Finding(Severity.NOTE if days >= URGENT_DAYS else Severity.WARNING, "certificate", text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -48,6 +49,18 @@ def certificates_of(tls: TlsFields) -> tuple[Certificate, ...]:
         return (*shown, *(() if trusted is None else _read(TRUST_STORE, trusted.encode())))
     except _UNREADABLE:  # OpenSSL has read it, and is less strict.
         return shown
+
+
+def first_expiry(certificates: Iterable[Certificate]) -> int | None:
+    """When the first of one store's certificates expires that connections need, in seconds since 1970; None if none is.
+
+    They need all that the node shows, and one authority to trust: an old one may stay in the trust store and expire.
+    """
+    by_store: dict[str, list[int]] = {}
+    for one in certificates:
+        by_store.setdefault(one.store, []).append(one.expires_s)
+    trusted = by_store.get(TRUST_STORE, [])
+    return min([*by_store.get(KEY_STORE, []), *([max(trusted)] if trusted else [])], default=None)
 
 
 def _read(store: str, pem: bytes) -> tuple[Certificate, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.node_tree import NodeTree
+from kraft_trio.security.certificates import first_expiry
 from kraft_trio.status.health import DiskProbe
 from kraft_trio.status.own_view import own_view
 from kraft_trio.tracing.event_feed import EventFeed
@@ -39,13 +40,15 @@ class NodeStatus:
         The page has a column for each, in `voterRow` of `dashboard/page/views.js`.
         """
         values = self._tree.metrics.values()
-        expires_s = values.get("certificate-expiry-timestamp-seconds")
+        credentials = () if self._tree.credentials is None else self._tree.credentials.all
+        expiries = [first_expiry(one.certificates) for one in credentials]
+        expires_s = min((expiry for expiry in expiries if expiry is not None), default=None)
         return {
             "syncP99Ms": values.get("sync-latency-p99-ms"),
             "freeBytes": free_bytes,
             "snapshots": len(self._tree.log.snapshots.ids),
             "snapshotAgeMs": self._snapshot_age_ms(),
-            "certificateExpiresMs": None if expires_s is None else round(float(expires_s) * 1000),
+            "certificateExpiresMs": None if expires_s is None else expires_s * 1000,
         }
 
     def _snapshot_age_ms(self) -> int | None:

@@ -272,7 +272,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "certificates that have expired, or soon do": (
         Situation((expires(1, 9), expires(2, -1), expires(3, 1)), led(UP, UP, UP), now_ms=NOW_MS),
         [
-            ("warning", "certificate", "A certificate of node 2 has expired: others refuse it. Replace its files"),
+            ("warning", "certificate", "A certificate of node 2 has expired: connections fail. Replace its files"),
             ("warning", "certificate", "A certificate of node 3 expires in 1 day."),
             ("note", "certificate", "A certificate of node 1 expires in 9 days."),
             ("ok", "survival", ""),

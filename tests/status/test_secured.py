@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from kraft_trio.protocol import quorum_findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.security.certificates import KEY_STORE, TRUST_STORE, Certificate, first_expiry
 from kraft_trio.status import explained
 from kraft_trio.status.explained import Explained
 from tests.security.test_mutual_tls import configs, nodes_of
+from tests.support.certificates import authority, issue
 
 
 async def test_the_nodes_are_asked_as_the_node_asks_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +46,29 @@ async def test_a_certificate_that_expires_is_told_of(tmp_path: Path, monkeypatch
         found = (await Explained(node.tree).fields())["findings"]
     [text] = [finding["text"] for finding in found if finding["code"] == "certificate"]
     assert re.match(r"A certificate of node 1 expires in \d{6} days\. Replace its files", text)
+
+
+async def test_authority_that_was_replaced_may_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a change of the authority, the old one stays in the trust stores until somebody removes it."""
+    monkeypatch.setattr(explained, "ANSWER_MS", 60_000)
+    [config] = configs(tmp_path, range(1, 2))
+    with (tmp_path / "authority.pem").open("ab") as trusted:
+        trusted.write(issue(authority(), "old authority", is_expired=True).cert_chain_pems[0].bytes())
+    async with nodes_of([config]) as [node]:
+        await node.append([b"x"])
+        found = (await Explained(node.tree).fields())["findings"]
+        assert float(node.metrics.values()["certificate-expiry-timestamp-seconds"]) < time.time()
+    assert [finding["code"] for finding in found] == ["survival"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "trusted", "expected"),
+    [([], [], None), ([5, 4], [], 4), ([], [1, 3, 2], 3), ([5], [1, 3], 3), ([2, 5], [1, 3], 2)],
+)
+def test_first_certificate_that_connections_need(shown: list[int], trusted: list[int], expected: int | None) -> None:
+    stores = ((KEY_STORE, shown), (TRUST_STORE, trusted))
+    certificates = [Certificate(store, "CN=a", "1", expires_s) for store, times in stores for expires_s in times]
+    assert first_expiry(certificates) == expected
 
 
 async def asked_without_a_leader(*args: object, **options: object) -> Situation:
