@@ -4,44 +4,68 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 
 import attrs
 import click
 import trio
 
+from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_layout import table
 from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.stopped_node import with_directory
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
+from kraft_trio.config import NodeConfig
+from kraft_trio.config.values import PLAINTEXT
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
-from kraft_trio.security.client_network import client_network
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import client_network, peer_network
+from kraft_trio.wire.network import Network
 
 _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
 
 
 @click.command()
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    metavar="FILE",
+    help="A node of this machine.  Its bootstrap servers are asked, as it asks them; if it does not answer, its"
+    " directory is looked at.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @click.pass_context
-def explain(context: click.Context, as_json: bool) -> None:
+def explain(context: click.Context, config_path: str | None, as_json: bool) -> None:
     """Ask every node for its own view, and say what is wrong and what to do.
 
     Nodes of Apache Kafka are asked, too; their leader tells where the logs end.  A ! marks what contradicts the highest
     epoch.  Exits with 1 if something is critical, such as a quorum without a leader.
     """
     options: QuorumOptions = context.obj
-    endpoints = options.endpoints(context)
-    network = client_network(options.command_config)
+    config = None if config_path is None else read_config(config_path)
+    endpoints, network = _asked(context, options, config)
+    command_config = options.command_config
+    if (
+        config is not None
+        and command_config is None
+        and config.security_protocol_of(config.controller_listener_name) != PLAINTEXT
+    ):
+        command_config = config_path
     timeout_ms = min(options.timeout_ms, ANSWER_MS)
 
     async def look() -> Situation:
-        return await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=FETCH_TIMEOUT_MS)
+        fetch_timeout_ms = FETCH_TIMEOUT_MS if config is None else config.fetch_timeout_ms
+        told = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
+        return told if config is None else await with_directory(told, config)
 
     now_ms = time.time_ns() // 1_000_000
-    situation = attrs.evolve(trio.run(look), command_config=options.command_config, now_ms=now_ms)
+    situation = attrs.evolve(trio.run(look), command_config=command_config, now_ms=now_ms)
     found = findings(situation)
     if as_json:
         echo(json.dumps(explanation_fields(situation)))
@@ -54,6 +78,19 @@ def explain(context: click.Context, as_json: bool) -> None:
     critical = [finding.code for finding in found if finding.severity is Severity.CRITICAL]
     if critical:
         raise NetworkError(f"critical: {', '.join(critical)}")
+
+
+def _asked(
+    context: click.Context, options: QuorumOptions, config: NodeConfig | None
+) -> tuple[Sequence[Endpoint], Network]:
+    """The nodes to ask, and how to connect.  The configured node is one of them, unless others are named."""
+    endpoints = options.endpoints(context, config)
+    if config is None or options.command_config is not None:
+        return endpoints, client_network(options.command_config)
+    own = config.advertised_endpoint(config.controller_listener_name)
+    if own is not None and options.bootstrap_controller is None and options.bootstrap_server is None:
+        endpoints = tuple(dict.fromkeys((own, *endpoints)))
+    return endpoints, peer_network(config)
 
 
 def claims_text(situation: Situation) -> str:

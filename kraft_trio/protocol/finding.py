@@ -50,6 +50,11 @@ def start_command(situation: Situation) -> str:
     return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}" if is_beside_kafka else START
 
 
+def room_text(free_bytes: int) -> str:
+    """What a disk has left."""
+    return f"{free_bytes / 1024**2:.0f} MiB" if free_bytes >= 10 * 1024**2 else f"{free_bytes // 1024} KiB"
+
+
 def number_word(count: int) -> str:
     """In a word, where a digit might be read as an id."""
     words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

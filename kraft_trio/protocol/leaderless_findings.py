@@ -63,8 +63,10 @@ def _followed(
     deniers = [claim.node_id for claim in answering if claim.denial is not None]
     if leader_id is None or leader_id in deniers:
         return
-    following = [claim.node_id for claim in answering if (claim.epoch, claim.leader_id) == (situation.epoch, leader_id)]
-    followers = ids_text(voter_id for voter_id in following if voter_id != leader_id)
+    following = [claim for claim in answering if (claim.epoch, claim.leader_id) == (situation.epoch, leader_id)]
+    if len(answering) < majority and all(claim.fetch_problem is not None for claim in following):
+        return  # They do not hear it either, and cannot elect another.
+    followers = ids_text(claim.node_id for claim in following if claim.node_id != leader_id)
     if leader_id in silent and len(following) + 1 >= majority:
         text = (
             f"Voters {followers} follow node {leader_id} in epoch {situation.epoch}, which does not answer here. "

@@ -16,6 +16,7 @@ from kraft_trio.protocol.finding import (
     listed,
     number_word,
     quorum_command,
+    room_text,
     start_command,
 )
 from kraft_trio.protocol.leaderless_findings import runs_nevertheless, without_leader
@@ -53,7 +54,12 @@ def contradictions(situation: Situation, claim: Claim) -> frozenset[str]:
 def findings(situation: Situation) -> tuple[Finding, ...]:
     """The most severe first."""
     if not situation.answers:
-        return (*_of_logins(situation), *_of_tls(situation), *_no_answer(situation))
+        return (
+            *_of_logins(situation),
+            *_of_tls(situation),
+            *_no_answer(situation),
+            *_directories(situation),
+        )
     found = [*_of_claims(situation), *_of_denials(situation), *_of_logins(situation), *_of_tls(situation)]
     found += _of_nodes(situation)
     if situation.report is None:
@@ -152,6 +158,7 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
     """Nodes that are not the voters they seem to be, and disks that are about to be full."""
     voters = situation.voter_ids
     reported = {} if situation.report is None else {one.id: one for one in situation.report.voters}
+    yield from _directories(situation)
     yield from _little_room(situation)
     yield from _certificates(situation)
     for claim in situation.claims:
@@ -188,13 +195,21 @@ def has_other_directory(claim: Claim, voter: VoterReport) -> bool:
     return own != known and not {own, known} & {None, NO_DIRECTORY_ID}
 
 
+def _directories(situation: Situation) -> Iterator[Finding]:
+    """What was found on this machine of a node that does not answer."""
+    for claim in situation.claims:
+        if claim.directory_problem is not None:
+            text = f"{capitalized(claim.name)} does not answer. Found on this machine: {claim.directory_problem}"
+            yield Finding(Severity.WARNING, "directory", text)
+
+
 def _little_room(situation: Situation) -> Iterator[Finding]:
     """The fullest disk first."""
     little = [(claim.free_bytes, claim) for claim in situation.claims if claim.free_bytes is not None]
     for free_bytes, claim in sorted(little, key=lambda one: one[0]):
         if not is_little_room(claim):
             continue
-        room = f"{free_bytes / 1024**2:.0f} MiB" if free_bytes >= 10 * 1024**2 else f"{free_bytes // 1024} KiB"
+        room = room_text(free_bytes)
         if claim.problem is None:
             text = f"The disk of {claim.name} has {room} left. A node whose disk is full ends. Make room."
         else:
@@ -270,7 +285,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return "Its node runs, but refuses the connection, or is refused.", None
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
-    start, command = "Start it, or restart it if it hangs", start_command(situation)
+    start, command = "Look at the end of its log; start it, or restart it if it hangs", start_command(situation)
     if not can_commit:
         return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")

@@ -76,7 +76,8 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "warning",
                 "voter-behind",
-                "Voter 3 is offline: last fetched 9 s ago. Start it, or restart it if it hangs. If its disk is lost,",
+                "Voter 3 is offline: last fetched 9 s ago. Look at the end of its log; start it, or restart it if it "
+                "hangs. If its disk is lost,",
             ),
         ],
     ),
@@ -374,7 +375,8 @@ def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours(
 def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     found = advice(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))
     assert [text for text, _ in found] == [
-        f"Voter {id} is offline: last fetched 9 s ago. Start it, or restart it if it hangs." for id in (2, 3)
+        f"Voter {id} is offline: last fetched 9 s ago. Look at the end of its log; start it, or restart it if it hangs."
+        for id in (2, 3)
     ]
     critical = findings(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))[0]
     assert "Start one of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
@@ -451,6 +453,21 @@ def test_file_that_does_not_fit_the_listener_is_suspected(problem: str) -> None:
     assert found.text.endswith("Something runs where the connection is closed: does `security.protocol` in f fit it?")
     [alone] = findings(Situation((closes,)))
     assert alone.text.endswith("tell how to connect (`--command-config`).")
+
+
+@pytest.mark.parametrize(("problem", "expected"), [(None, ["leader-not-reached"]), ("refused", [])])
+def test_last_voter_that_does_not_hear_the_leader_either_elects_nobody(
+    problem: str | None, expected: list[str]
+) -> None:
+    found = findings(Situation((silent(1), says(2, fetch_problem=problem), silent(3))))
+    assert [finding.code for finding in found] == ["no-majority", *expected]
+
+
+def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
+    found = attrs.evolve(silent(3), directory_problem="/d: the disk has 0 KiB left.")
+    told = "Node 3 does not answer. Found on this machine: /d: the disk has 0 KiB left."
+    for situation in (Situation((says(1), says(2), found), led(UP, UP, OFFLINE)), Situation((found,))):
+        assert [one.text for one in findings(situation) if one.code == "directory"] == [told]
 
 
 def test_voter_whose_address_leads_to_another_cluster() -> None:

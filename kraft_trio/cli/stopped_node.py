@@ -1,0 +1,72 @@
+"""What the directory of a node on this machine tells of why the node does not run.  Nothing is locked or changed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import trio
+
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import StorageError
+from kraft_trio.protocol.finding import room_text
+from kraft_trio.protocol.leaderless_findings import runs_nevertheless
+from kraft_trio.protocol.quorum_findings import LITTLE_BYTES
+from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.storage.directory import partition_path, read_meta_properties
+from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.partition_files import DAMAGED
+from kraft_trio.storage.real_disk import RealDisk
+
+DISK_TIMEOUT_S: Final = 2.0
+"""Time in which the disk must answer."""
+
+
+async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
+    """Look at the directory of the configured node if that does not answer.  A disk that hangs costs DISK_TIMEOUT_S."""
+    own = config.advertised_endpoint(config.controller_listener_name)
+
+    def is_own(claim: Claim) -> bool:
+        return claim.node_id == config.node_id or (claim.node_id is None and claim.endpoint == str(own))
+
+    silent = [one for one in situation.claims if is_own(one) and one.problem is not None and not runs_nevertheless(one)]
+    if not silent:
+        return situation
+    problem: str | None = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
+    with trio.move_on_after(DISK_TIMEOUT_S):
+        problem = await trio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
+    claims = (attrs.evolve(one, directory_problem=problem) if one in silent else one for one in situation.claims)
+    return attrs.evolve(situation, claims=tuple(claims))
+
+
+def _look(config: NodeConfig) -> str | None:
+    disk = RealDisk()
+    try:
+        return directory_problem(disk, config)
+    except OSError as error:
+        return f"{config.metadata_log_dir}: {error.strerror or error}."
+    finally:
+        disk.close()
+
+
+def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
+    """Why no node can run there, or ended there, with the remedy; None if the directory does not tell."""
+    directory = config.metadata_log_dir
+    if not disk.exists(directory):
+        return f"{directory}: there is no such directory. Mount its disk."
+    try:
+        properties = read_meta_properties(disk, directory)
+    except StorageError as error:
+        return f"{error}."
+    if properties is None:
+        return f"{directory}: not formatted. Mount its disk."
+    if properties.node_id != config.node_id:
+        return f"{directory}: formatted for node {properties.node_id}, not for node.id={config.node_id}."
+    path = join(partition_path(directory, config.topic_name), DAMAGED)
+    if disk.exists(path):
+        noted = disk.read_bytes(path).decode("utf-8", "replace").strip()
+        return f"{path}: a read found damage: {noted}. Replace the disk."
+    free_bytes = disk.free_bytes(directory)
+    if free_bytes is not None and free_bytes < LITTLE_BYTES:
+        return f"{directory}: the disk has {room_text(free_bytes)} left. A node whose disk is full ends: make room."
+    return None

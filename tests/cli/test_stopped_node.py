@@ -1,0 +1,141 @@
+"""`kraft metadata-quorum explain -c FILE`: the directory of a node that does not answer is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from harness.ports import free_ports
+from kraft_trio import NodeConfig, VoterSet, first_voter, format_node, random_uuid
+from kraft_trio.cli import explain_command, run, stopped_node
+from kraft_trio.cli.stopped_node import directory_problem, with_directory
+from kraft_trio.config.jaas import PLAIN_MODULE
+from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.sasl_network import SaslNetwork
+from kraft_trio.storage.quarantine import note_damage
+from kraft_trio.storage.real_disk import RealDisk
+
+
+def formatted(directory: Path) -> tuple[str, NodeConfig]:
+    """The configuration's file, and what it says."""
+    [port] = free_ports(1)
+    keys = {
+        "node.id": "1",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+        "metadata.log.dir": str(directory / "node"),
+    }
+    file = directory / "node.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    config = NodeConfig.from_mapping(keys)
+    format_node(config, cluster_id=random_uuid(), voters=VoterSet([first_voter(config)]))
+    return str(file), config
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    def leave(free_bytes: int) -> None:
+        monkeypatch.setattr(RealDisk, "free_bytes", lambda self, path: free_bytes)
+
+    leave(2**40)
+    return leave
+
+
+def problem_of(config: NodeConfig) -> str | None:
+    disk = RealDisk()
+    try:
+        return directory_problem(disk, config)
+    finally:
+        disk.close()
+
+
+def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    file, config = formatted(tmp_path)
+    room(5000)
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    told = capsys.readouterr().out
+    full = f"{config.metadata_log_dir}: the disk has 4 KiB left. A node whose disk is full ends: make room."
+    assert f"127.0.0.1:{config.listeners[0].endpoint.port} does not answer. Found on this machine: {full}\n" in told
+
+
+def test_sound_directory_is_not_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, config = formatted(tmp_path)
+    assert problem_of(config) is None
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    assert "Found on this machine" not in capsys.readouterr().out
+
+
+def test_what_a_directory_tells(tmp_path: Path) -> None:
+    _, config = formatted(tmp_path)
+    node, disk = Path(config.metadata_log_dir), RealDisk()
+    note_damage(disk, str(node / "__cluster_metadata-0"), "wrong CRC")
+    disk.close()
+    assert problem_of(config) == (
+        f"{node}/__cluster_metadata-0/damaged: a read found damage: wrong CRC. Replace the disk."
+    )
+    properties = node / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
+    assert problem_of(config) == f"{node}: formatted for node 2, not for node.id=1."
+    properties.write_text("broken")
+    assert str(problem_of(config)).startswith(f"{properties}: ")
+    properties.unlink()
+    assert problem_of(config) == f"{node}: not formatted. Mount its disk."
+    node.rename(tmp_path / "elsewhere")
+    assert problem_of(config) == f"{node}: there is no such directory. Mount its disk."
+
+
+async def test_node_that_answers_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own answer counts."""
+    _, config = formatted(tmp_path)
+    monkeypatch.setattr(stopped_node, "directory_problem", lambda disk, config: "looked at")
+    for problem, node_id, expected in ((None, 1, None), ("refused", 1, "looked at"), ("refused", 2, None)):
+        found = await with_directory(Situation((Claim("a:1", problem, node_id),)), config)
+        assert found.claims[0].directory_problem == expected
+    expired = "TLS handshake failed: certificate verify failed: certificate has expired"
+    found = await with_directory(Situation((Claim("a:1", expired, 1),)), config)
+    assert found.claims[0].directory_problem is None
+
+
+async def test_disk_that_hangs_costs_its_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, config = formatted(tmp_path)
+    monkeypatch.setattr(stopped_node, "DISK_TIMEOUT_S", 0.1)
+    released = trio.Event()
+
+    async def hang(*args: Any, **options: Any) -> None:
+        await released.wait()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", hang)
+    found = await with_directory(Situation((Claim("a:1", "refused", 1),)), config)
+    assert found.claims[0].directory_problem == (
+        f"{config.metadata_log_dir}: the disk did not answer within 0.1 s. Check it."
+    )
+
+
+def test_quorum_is_asked_as_the_node_asks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, config = formatted(tmp_path)
+    with Path(file).open("a") as more:
+        more.write("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT\nsasl.enabled.mechanisms=PLAIN\n")
+        more.write("sasl.mechanism.controller.protocol=PLAIN\nadvertised.listeners=CONTROLLER://a:1\n")
+        more.write(f'sasl.jaas.config={PLAIN_MODULE} required username="node" password="x" user_node="x";\n')
+    asked: list[tuple[object, object]] = []
+
+    async def ask_all(network: object, endpoints: object, **options: Any) -> Situation:
+        asked.append((network, endpoints))
+        return Situation((Claim("a:1", None, 1, "c", 5, None, (1,)),))
+
+    monkeypatch.setattr(explain_command, "ask_all", ask_all)
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    [(network, endpoints)] = asked
+    assert isinstance(network, SaslNetwork)
+    assert endpoints == (Endpoint("a", 1), *config.quorum_bootstrap_servers)
+    again = f"    kraft metadata-quorum --bootstrap-controller a:1 --command-config {file} explain\n"
+    assert again in capsys.readouterr().out
+    assert run(["metadata-quorum", "--bootstrap-controller", "b:2", "explain", "-c", file]) == 1
+    assert asked[1][1] == (Endpoint("b", 2),)
