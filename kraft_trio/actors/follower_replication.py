@@ -202,6 +202,8 @@ class FollowerReplication:
         """Act on the response to a Fetch.  Returns False if the caller should pause before the next one."""
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
+            reason = f"node {self._role.leader_id} answers {response.error.name}"
+            self._context.fetch_problem.failed(reason, trio.current_time())
             return False
         partition = response.partitions[0]
         if partition.error != ErrorCode.none:

@@ -158,3 +158,29 @@ def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: 
         assert codes(situation) == ["no-majority"]
 
     run_on_cluster(look, Setup(settings=settings))
+
+
+def test_voter_whose_fetches_are_denied_tells_so(tmp_path: Path) -> None:
+    rules = tmp_path / "acl.toml"
+    rules.write_text("")
+    settings = {
+        **settings_of(SCRAM_SHA_256, tmp_path),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node",
+        "kraft.acl.file": str(rules),
+    }
+
+    async def look(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        denied, _ = cluster.others(leader)
+        rules.write_text(f'[[voter]]\nprincipal = "User:another"\nnode-id = {denied.key.id}\n')
+        await cluster.wait_until(lambda: denied.tree.fetch_problem.reason is not None)
+        await trio.sleep(2 * denied.config.fetch_timeout_ms / 1000)
+        network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, "node", PASSWORD), "test")
+        nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
+        found = findings(await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000))
+        [text] = [finding.text for finding in found if finding.code == "voter-behind"]
+        assert "cluster_authorization_failed" in text
+
+    run_on_cluster(look, Setup(settings=settings))
