@@ -149,7 +149,8 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
     principals = joined(sorted({claim.denial for claim in denying if claim.denial is not None}))
     text = (
         f"{capitalized(named)} {'runs, but denies' if len(denying) == 1 else 'run, but deny'} "
-        f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`)."
+        f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`). "
+        "If that is a node's principal, name it in `super.users`."
     )
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "denied", text)
 

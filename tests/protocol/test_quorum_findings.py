@@ -470,6 +470,12 @@ def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
         assert [one.text for one in findings(situation) if one.code == "directory"] == [told]
 
 
+def test_node_that_is_denied_is_to_be_a_super_user() -> None:
+    """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
+    [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
+    assert denied.text.endswith("If that is a node's principal, name it in `super.users`.")
+
+
 def test_voter_whose_address_leads_to_another_cluster() -> None:
     other = says(3, epoch=0, leader=None, cluster_id="d", fetch_problem="x")
     [(text, command)] = advice(Situation((says(1), says(2), other), led(UP, UP, OFFLINE)))
