@@ -14,6 +14,7 @@ from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescri
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 OVERRIDE: Final = "--unsafe-format-again"
 
@@ -40,10 +41,13 @@ async def refuse_known_voter(
         later = await client.describe_metadata_quorum(_ELECTION_MS)
         reason = reason if isinstance(later, NoLeader) else why_known(later, cluster_id, key)
     if reason is not None:
+        asked = ",".join(map(str, others))
+        connecting = "" if network is None or isinstance(network, TcpNetwork) else " --command-config FILE"
         raise StorageError(
             f"refused: {reason}: a voter that is formatted again could lose acknowledged records; mount its disk, or, "
             "if the disk is lost, format with --no-initial-controllers, start the node, and run `kraft metadata-quorum "
-            f"replace -i {key.id}` ({OVERRIDE} formats a voter that has never run)"
+            f"--bootstrap-controller {asked}{connecting} replace -i {key.id}` ({OVERRIDE} formats a voter that has "
+            "never run)"
         )
 
 

@@ -13,6 +13,7 @@ from quorums import CLUSTER_ID, key, leading, quorum, silent, unheard_of, up
 from kraft_trio.cli import run
 from kraft_trio.client.known_voter import why_known
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription
+from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.protocol.types import Endpoint, directory_id_to_text
 
 ELSEWHERE = "ILZ5MPTeRWakmJu99uBJCA"
@@ -77,8 +78,24 @@ def test_a_known_voter_is_refused(tmp_path: Path, fake: FakeQuorum, capsys: pyte
     assert fake.bootstrap == [(Endpoint("node-1", 9093), NODE_2)]
     error = capsys.readouterr().err
     assert "mount its disk" in error
-    assert "replace -i 3" in error
+    asked = f"node-1:9093,{NODE_2}"
+    assert f"run `kraft metadata-quorum --bootstrap-controller {asked} replace -i 3`" in error
     assert not (tmp_path / "data").exists()
+
+
+def test_the_command_to_copy_connects_as_the_node_does(
+    tmp_path: Path, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "node-3.properties"
+    assert format_node_3(tmp_path, "-I", INITIAL) == 1
+    plain = capsys.readouterr().err
+    with config.open("a") as more:
+        more.write("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT\nsasl.enabled.mechanisms=PLAIN\n")
+        more.write("sasl.mechanism.controller.protocol=PLAIN\n")
+        more.write(f'sasl.jaas.config={PLAIN_MODULE} required username="node" password="x" user_node="x";\n')
+    assert run(["storage", "format", "-t", CLUSTER_ID, "-c", str(config), "-I", INITIAL]) == 1
+    assert "--command-config FILE replace -i 3`" in capsys.readouterr().err
+    assert "--command-config" not in plain
 
 
 def test_the_first_election_is_waited_for(tmp_path: Path, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
