@@ -51,7 +51,10 @@ class Credentials:
 
     def _take(self) -> None:
         context, certificates = self._make(self._tls), certificates_of(self._tls)
-        self._refuse_expired(_own_expiry(certificates))
+        new = _own_expiry(certificates)
+        self._refuse_expired(new)
+        if new is not None and new <= datetime.now(UTC):
+            log.warning("the certificate has expired: others refuse it", listener=self.name, expired_at=str(new))
         self._context, self.certificates = context, certificates
 
     def _refuse_expired(self, new: datetime | None) -> None:

@@ -95,6 +95,17 @@ async def test_expired_certificate_does_not_replace_one_that_others_accept(tmp_p
         assert node.metrics.values()["certificate-expiry-timestamp-seconds"] == before
 
 
+async def test_node_that_begins_with_an_expired_certificate_says_so(tmp_path: Path) -> None:
+    """Otherwise its log has only what the others say of the handshakes."""
+    (config,) = configs(tmp_path, range(1, 2))
+    write_store(tmp_path / "node-1.pem", issue(authority(), "node-1", is_expired=True))
+    with structlog.testing.capture_logs() as lines:
+        async with nodes_of([config]):
+            pass
+    told = [line for line in lines if line["event"] == "the certificate has expired: others refuse it"]
+    assert {(line["listener"], line["expired_at"]) for line in told} == {("CONTROLLER", "2020-02-01 00:00:00+00:00")}
+
+
 async def test_certificate_that_cannot_be_used_keeps_the_old_expiry(tmp_path: Path) -> None:
     (config,) = configs(tmp_path, range(1, 2))
     async with nodes_of([config]) as (node,):
