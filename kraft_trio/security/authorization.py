@@ -72,6 +72,11 @@ class AclRule:
     host: str = ANY_HOST
     pattern: Pattern = Pattern.literal
 
+    def __str__(self) -> str:
+        more = "*" if self.pattern is Pattern.prefixed else ""
+        about = f"{self.resource.type}:{self.resource.name}{more}"
+        return f"{self.permission} {self.principal} {self.operation} on {about} from {self.host}"
+
     def is_about(self, resource: Resource) -> bool:
         """Whether the rule concerns that resource."""
         if self.resource.type != resource.type:

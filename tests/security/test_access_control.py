@@ -21,7 +21,7 @@ from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch import FetchRequest
 from kraft_trio.wire.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
-from kraft_trio.wire.apis.metadata import MetadataRequest
+from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
 from kraft_trio.wire.apis.produce import ProduceRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.codec import RequestHeader, decode_response, encode_response
@@ -199,6 +199,18 @@ def test_a_refusal_is_logged_with_bounded_text(by_rules: AccessControl) -> None:
         "resource": "CLUSTER:kafka-cluster",
         "reason": "no rule allows it",
     }
+
+
+@pytest.mark.parametrize(
+    ("about", "resource"),
+    [("", "CLUSTER:kafka-cluster"), ('topic = "orders"', "TOPIC:orders"), ('topic-prefix = "ord"', "TOPIC:ord*")],
+)
+def test_rule_that_denies_is_named_in_words(about: str, resource: str, tmp_path: Path) -> None:
+    control = access(tmp_path, f'[[deny]]\nprincipal = "User:*"\noperations = ["DESCRIBE"]\nhost = "10.0.0.1"\n{about}')
+    request: Any = MetadataRequest((MetadataTopic("orders"),)) if about else DescribeQuorumRequest("a")
+    with structlog.testing.capture_logs() as lines:
+        asked(control, METADATA if about else DESCRIBE_QUORUM, request, CLIENT)
+    assert [line["reason"] for line in lines] == [f"DENY User:* DESCRIBE on {resource} from 10.0.0.1"]
 
 
 def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> None:
