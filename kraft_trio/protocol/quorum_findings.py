@@ -29,8 +29,8 @@ from kraft_trio.protocol.voter_set import majority_of
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""
-CLOSED: Final = ("closed the connection", "Connection reset")
-"""Said of a listener that did not understand the client, though not of these alone."""
+CLOSED: Final = ("closed the connection", "Connection reset", "frame length")
+"""Said of a listener that speaks something else than the client, though not of these alone."""
 DAY_MS: Final = 24 * 3600 * 1000
 SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
@@ -79,23 +79,32 @@ def _no_answer(situation: Situation) -> Iterator[Finding]:
     if situation.command_config is None:
         advice += " If their listeners use TLS or SASL, tell how to connect (`--command-config`)."
     elif any(closed in (claim.problem or "") for claim in silent for closed in CLOSED):
-        fits = f"does `security.protocol` in {situation.command_config} fit it?"
+        fits = f"do the port and `security.protocol` in {situation.command_config} fit it?"
         advice += f" Something runs where the connection is closed: {fits}"
     yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)
 
 
 def _of_logins(situation: Situation) -> Iterator[Finding]:
-    refusing = [claim for claim in situation.claims if claim.refused_login is not None]
-    if not refusing:
-        return
-    named = joined([claim.name for claim in refusing])
-    principals = joined(sorted({claim.refused_login for claim in refusing if claim.refused_login is not None}))
-    verbs = "runs, but refuses" if len(refusing) == 1 else "run, but refuse"
-    text = (
-        f"{capitalized(named)} {verbs} the login of {principals} ({refusing[0].problem}). Check the user and its "
-        "password on both sides: each node has its own file of users."
-    )
-    yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "login", text)
+    """Nodes that refuse the login, by what is to be done about it."""
+    affected: dict[str, list[Claim]] = {}
+    for claim in situation.claims:
+        if claim.refused_login is not None:
+            affected.setdefault(_login_advice(claim.problem or ""), []).append(claim)
+    for advice, refusing in affected.items():
+        named = joined([claim.name for claim in refusing])
+        principals = joined(sorted({claim.refused_login for claim in refusing if claim.refused_login is not None}))
+        verbs = "runs, but refuses" if len(refusing) == 1 else "run, but refuse"
+        text = f"{capitalized(named)} {verbs} the login of {principals} ({refusing[0].problem}). {advice}"
+        yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "login", text)
+
+
+def _login_advice(problem: str) -> str:
+    """By Kafka's errors in the answer to SaslHandshake."""
+    if "illegal_sasl_state" in problem:
+        return "That listener asks for no login: correct `security.protocol`, or ask another listener."
+    if "unsupported_sasl_mechanism" in problem:
+        return "Name a mechanism that it has (`sasl.mechanism`, or between nodes `sasl.mechanism.controller.protocol`)."
+    return "Check the user and its password on both sides: each node has its own file of users."
 
 
 def _of_tls(situation: Situation) -> Iterator[Finding]:

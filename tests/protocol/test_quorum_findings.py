@@ -444,13 +444,20 @@ def test_commands_connect_as_the_operator_did() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem", ["Metadata: the peer closed the connection instead of answering", "x: Connection reset by peer"]
+    "problem",
+    [
+        "Metadata: the peer closed the connection instead of answering",
+        "x: Connection reset by peer",
+        "SASL: frame length 1213486160: at most 65536 is allowed",
+    ],
 )
 def test_file_that_does_not_fit_the_listener_is_suspected(problem: str) -> None:
     """A node that closes the connection runs, so that starting it would be of no use."""
     closes = attrs.evolve(silent(1), problem=problem)
     [found] = findings(Situation((closes, silent(2)), command_config="f"))
-    assert found.text.endswith("Something runs where the connection is closed: does `security.protocol` in f fit it?")
+    assert found.text.endswith(
+        "Something runs where the connection is closed: do the port and `security.protocol` in f fit it?"
+    )
     [alone] = findings(Situation((closes,)))
     assert alone.text.endswith("tell how to connect (`--command-config`).")
 
@@ -474,6 +481,23 @@ def test_node_that_is_denied_is_to_be_a_super_user() -> None:
     """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
     [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
     assert denied.text.endswith("If that is a node's principal, name it in `super.users`.")
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy"),
+    [
+        (
+            "SASL: SCRAM-SHA-512: illegal_sasl_state; the server has ''",
+            "That listener asks for no login: correct",
+        ),
+        ("SASL: PLAIN: unsupported_sasl_mechanism; the server has 'SCRAM-SHA-512'", "Name a mechanism that it has"),
+        ("SASL: sasl_authentication_failed: the server says 'x'", "Check the user and its password"),
+    ],
+)
+def test_password_is_not_blamed_for_a_listener_without_it(problem: str, remedy: str) -> None:
+    refused = attrs.evolve(refuses_login(1), problem=problem)
+    [login] = findings(Situation((refused,)))
+    assert login.text.startswith(f"Node 1 runs, but refuses the login of User:op ({problem}). {remedy}")
 
 
 def test_voter_whose_address_leads_to_another_cluster() -> None:
