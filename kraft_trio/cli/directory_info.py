@@ -86,13 +86,16 @@ class DirectoryInfo:
 def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
     """Read the configured directory.  Unreadable parts become problems in the result, never errors."""
     info = DirectoryInfo(config.metadata_log_dir)
-    if not disk.exists(info.directory):
-        info.problems.append(f"{info.directory}: there is no such directory")
-        return info
     try:
+        if not disk.exists(info.directory):
+            info.problems.append(f"{info.directory}: there is no such directory")
+            return info
         info.meta_properties = read_meta_properties(disk, info.directory)
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         info.problems.append(str(error))
+        return info
+    except OSError as error:
+        info.problems.append(f"{info.directory}: cannot be read: {error.strerror or error}")
         return info
     if info.meta_properties is None:
         info.problems.append(f"{info.directory}: not formatted")

@@ -44,7 +44,7 @@ def _look(config: NodeConfig) -> str | None:
     try:
         return directory_problem(disk, config)
     except OSError as error:
-        return f"{config.metadata_log_dir}: {error.strerror or error}."
+        return f"{config.metadata_log_dir}: cannot be read: {error.strerror or error}."
     finally:
         disk.close()
 

@@ -124,7 +124,10 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether the name exists, even as a dangling symbolic link."""
+        """Whether the name exists, even as a dangling symbolic link.
+
+        Raises PermissionError if its directory may not be entered: a node's data must not be taken for gone then.
+        """
         ...
 
     def allocate(self, path: str, size: int) -> None:

@@ -227,7 +227,13 @@ class RealDisk:
         return RealFile(path, descriptor, self._threads)
 
     def exists(self, path: str) -> bool:
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)
+        except PermissionError:
+            raise
+        except (OSError, ValueError):
+            return False
+        return True
 
     def allocate(self, path: str, size: int) -> None:
         descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
