@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 import attrs
 import trio
@@ -20,6 +20,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import LoginRefusedError
+from kraft_trio.tracing.event_feed import SHARED_ID
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
@@ -36,6 +37,8 @@ CLIENT_ID: Final = "kraft-explain"
 MAX_STATUS: Final = 256 * 1024
 """Characters of a status; a longer one is ignored."""
 MAX_LINE: Final = 300
+LATELY_MS: Final = 90_000
+"""A node that shares its id says so once a minute."""
 MAX_NODES: Final = 64
 """Nodes that are asked; what they name beyond that is ignored."""
 
@@ -211,6 +214,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         free_bytes=vital_number(status, "freeBytes"),
         certificate_expires_ms=vital_number(status, "certificateExpiresMs"),
         fetch_problem=line_of(status.get("fetchProblem")),
+        shared_id=shared_id_of(status),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -249,15 +253,31 @@ def vital_number(status: Mapping[str, Any], name: str) -> int | None:
     """A vital sign that is a whole number from 0 on; None if the status has no such number."""
     vitals = status.get("vitals")
     value = vitals.get(name) if isinstance(vitals, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if _is_whole(value) and value >= 0 else None
 
 
 def voters_of(status: Mapping[str, Any]) -> tuple[int, ...] | None:
     """The ids of the voters that a node knows; None if the status has no such list."""
     voters = status.get("voters")
     ids = [one.get("id") if isinstance(one, dict) else None for one in voters] if isinstance(voters, list) else []
-    known = tuple(sorted(id for id in ids if isinstance(id, int) and not isinstance(id, bool) and 0 <= id <= MAX_INT32))
+    known = tuple(sorted(id for id in ids if _is_whole(id) and 0 <= id <= MAX_INT32))
     return known if known and len(known) == len(ids) <= MAX_NODES else None
+
+
+def shared_id_of(status: Mapping[str, Any]) -> tuple[int, str] | None:
+    """The node id that two processes have, and how the node knows, if one of its events of late says so."""
+    at_ms, events = status.get("atMs"), status.get("events")
+    for event in reversed(events) if isinstance(events, list) else ():
+        if not isinstance(event, dict) or event.get("what") != SHARED_ID:
+            continue
+        node_id, reason, said_ms = event.get("node_id"), line_of(event.get("reason")), event.get("atMs")
+        if _is_whole(at_ms) and _is_whole(said_ms) and at_ms - said_ms < LATELY_MS and _is_whole(node_id) and reason:
+            return node_id, reason
+    return None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def line_of(value: object) -> str | None:

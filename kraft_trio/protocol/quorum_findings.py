@@ -136,6 +136,7 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             leaders = joined([str(leader_id) for leader_id in sorted(id for id in named if id is not None)])
             text = f"Nodes {leaders} are all named as leader of epoch {epoch}. Stop writing, and report this."
             yield Finding(Severity.CRITICAL, "two-leaders", text)
+    yield from _shared_ids(situation)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
         if claim.epoch is None or claim.epoch == situation.epoch:
@@ -148,6 +149,18 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             "It does not hear them, or they do not hear it: check the network between them."
         )
         yield Finding(Severity.WARNING, "other-epoch", text)
+
+
+def _shared_ids(situation: Situation) -> Iterator[Finding]:
+    """One for each id.  Two processes that count as one voter can vote twice."""
+    said = {claim.shared_id[0]: (claim, claim.shared_id[1]) for claim in situation.answers if claim.shared_id}
+    for node_id, (claim, reason) in sorted(said.items(), key=lambda one: one[0]):
+        text = (
+            f"Two processes have node id {node_id}: {claim.name} says that {reason}. Stop the wrong one at once, and "
+            "format a directory of its own for it with another node.id."
+        )
+        is_voter = node_id in situation.voter_ids
+        yield Finding(Severity.CRITICAL if is_voter else Severity.WARNING, "shared-id", text)
 
 
 def _of_denials(situation: Situation) -> Iterator[Finding]:

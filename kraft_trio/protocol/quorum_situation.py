@@ -44,6 +44,8 @@ class Claim:
     """What its disk has left; of a node with a problem, what it said last."""
     fetch_problem: str | None = None
     """Why it gets no records from the leader."""
+    shared_id: tuple[int, str] | None = None
+    """A node id that two processes have, and how this node knows it."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 

@@ -31,8 +31,9 @@ class NodeStatus:
         return {**own_view(self._tree), "vitals": self._vitals(free_bytes)}
 
     async def text(self) -> str:
-        """The same with the newest events."""
-        return json.dumps({**await self.fields(), "events": self._feed.newest()})
+        """The same with the newest events, and the time on the clock that theirs is of."""
+        fields = await self.fields()
+        return json.dumps({**fields, "atMs": self._tree.environment.wall_clock_ms(), "events": self._feed.newest()})
 
     def _vitals(self, free_bytes: int | None) -> dict[str, Any]:
         """How the node's machine does.  None stands for what this node does not know.

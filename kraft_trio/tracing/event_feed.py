@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+SHARED_ID: Final = "two nodes share one id"
 KINDS: Final = {
     "role": "role",
     "vote requested": "vote",
@@ -19,6 +20,7 @@ KINDS: Final = {
     "voter change appended": "voters",
     "voter change answered": "voters",
     "reassignment": "voters",
+    SHARED_ID: "voters",
     "snapshot taken": "snapshot",
     "fetching a snapshot": "snapshot",
     "snapshot in place of the log": "snapshot",

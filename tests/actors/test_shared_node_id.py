@@ -13,9 +13,11 @@ import trio
 
 from kraft_trio.actors.shared_node_id import SAID_EVERY_S
 from kraft_trio.actors.shared_observer_ids import SharedObserverIds
+from kraft_trio.client.claims import ask_all
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError
 from kraft_trio.node import Node
+from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
@@ -137,6 +139,9 @@ async def test_who_runs_on_a_copy_of_a_directory_says_so_and_fills_no_log(cluste
     with structlog.testing.capture_logs() as events:
         await run_stray(cluster, follower, SAID_EVERY_S / 2, cluster.machines[follower.key.id].disk.copy())
     reasons = said(events)
+    nodes = [cluster.endpoint_of(id) for id in cluster.voter_ids]
+    situation = await ask_all(cluster.network.seen_from("client"), nodes, timeout_ms=1000, fetch_timeout_ms=2000)
+    assert findings(situation)[0].code == "shared-id"
     assert len(reasons) == 2, "each of the two says it"
     assert all(reason.endswith("runs on a copy of this node's directory") for reason in reasons)
     assert any(f"://{STRAY}:" in reason for reason in reasons)

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.client.claims import MAX_LINE, Told, line_of, status_of, vital_number, voters_of
+from kraft_trio.client.claims import (
+    LATELY_MS,
+    MAX_LINE,
+    Told,
+    line_of,
+    shared_id_of,
+    status_of,
+    vital_number,
+    voters_of,
+)
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -78,6 +87,27 @@ def test_strange_list_of_voters_is_not_believed(voters: object) -> None:
     assert voters_of({"voters": voters}) is None
     assert voters_of({"voters": [{"id": 2, "x": voters}, {"id": 1}]}) == (1, 2)
     assert voters_of({"voters": [{"id": id} for id in range(1000)]}) is None
+
+
+def shared(**more: object) -> dict[str, object]:
+    return {"what": "two nodes share one id", "node_id": 3, "reason": "x\ny", "atMs": 1000, **more}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"atMs": 1000, "events": [shared()]}, (3, "x y")),
+        ({"atMs": 1000 + LATELY_MS - 1, "events": [shared(node_id=4), shared(), {"what": "role"}]}, (3, "x y")),
+        ({"atMs": 1000 + LATELY_MS, "events": [shared()]}, None),
+        ({"events": [shared()]}, None),
+        *(({"atMs": 1000, "events": strange}, None) for strange in (None, 1, "x", {"a": 1}, [None], [[]])),
+        *(({"atMs": 1000, "events": [shared(node_id=strange)]}, None) for strange in (None, "3", True, [3], 1.5)),
+        *(({"atMs": 1000, "events": [shared(reason=strange)]}, None) for strange in (None, "", 1)),
+        *(({"atMs": 1000, "events": [shared(atMs=strange)]}, None) for strange in (None, "1", True, {})),
+    ],
+)
+def test_shared_id_is_told_while_it_is_new(status: dict[str, object], expected: tuple[int, str] | None) -> None:
+    assert shared_id_of(status) == expected
 
 
 @pytest.mark.parametrize("strange", [[1], {"a": 1}, "1", 1.5, True])

@@ -500,6 +500,15 @@ def test_password_is_not_blamed_for_a_listener_without_it(problem: str, remedy: 
     assert login.text.startswith(f"Node 1 runs, but refuses the login of User:op ({problem}). {remedy}")
 
 
+@pytest.mark.parametrize(("node_id", "severity"), [(3, Severity.CRITICAL), (4, Severity.WARNING)])
+def test_two_processes_with_one_id_are_told_of_once(node_id: int, severity: Severity) -> None:
+    claims = (says(1), says(2, shared_id=(node_id, "x")), says(3, shared_id=(node_id, "y")))
+    told = findings(Situation(claims, led(UP, UP, UP)))
+    [found] = [one for one in told if one.code == "shared-id"]
+    assert (found.severity, found) == (severity, told[0])
+    assert found.text.startswith(f"Two processes have node id {node_id}: node 3 says that y. Stop the wrong one")
+
+
 def test_voter_whose_address_leads_to_another_cluster() -> None:
     other = says(3, epoch=0, leader=None, cluster_id="d", fetch_problem="x")
     [(text, command)] = advice(Situation((says(1), says(2), other), led(UP, UP, OFFLINE)))
