@@ -13,7 +13,7 @@ class FetchProblem:
     """
 
     reason: str | None = None
-    """Why the newest Fetch failed; None once the leader has answered one."""
+    """Why the newest Fetch gave no records; None once the leader has answered one and nothing was refused of that."""
     since_s: float | None = None
     """When the first of these failures was, on Trio's clock; None if there is none."""
 

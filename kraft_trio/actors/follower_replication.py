@@ -265,6 +265,7 @@ class FollowerReplication:
                 self._context.log.append_as_follower(partition.records, max_epoch=self._context.epoch)
             except ProtocolError as error:
                 log.error("records from the leader refused", leader_id=self._role.leader_id, reason=str(error))
+                self._context.fetch_problem.failed(f"records refused: {error}", trio.current_time())
                 return False
             await self._context.log.sync(may_block=len(partition.records) <= SYNCED_IN_PLACE_BYTES)
         if partition.high_watermark >= 0:
@@ -383,6 +384,7 @@ class FollowerReplication:
     def _refuse_snapshot(self, error: Exception) -> None:
         self._needs_snapshot = False
         log.error("snapshot from the leader refused", leader_id=self._role.leader_id, reason=str(error))
+        self._context.fetch_problem.failed(f"snapshot refused: {error}", trio.current_time())
 
     def _log_failure(self, reason: str) -> None:
         """Log a failure unless the last one had the same reason, because a peer that is down is asked often."""

@@ -292,9 +292,11 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
 
 def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tuple[str, str | None]:
     """What to do about a voter that is not up, and the command to copy."""
-    if voter.health.status is not Health.OFFLINE:
-        return "It has just started, or its disk or its network is slow.", None
     claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    if voter.health.status is not Health.OFFLINE:
+        if claim is not None and claim.fetch_problem is not None:
+            return f"It gets no records from the leader: {claim.fetch_problem}.", None
+        return "It has just started, or its disk or its network is slow.", None
     if claim is not None and claim.problem is None:
         if _is_of_other_cluster(situation, claim):
             return f"Another cluster's node answers at its address, {claim.endpoint}.", None

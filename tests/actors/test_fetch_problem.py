@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kraft_trio.errors import ProtocolError
 from kraft_trio.simulation import Cluster
 from kraft_trio.status.health import readiness
 from kraft_trio.status.own_view import own_view
+from kraft_trio.storage.log import Log
 from tests.support.on_cluster import on_cluster
 
 
@@ -53,3 +57,22 @@ async def test_readiness_says_why_no_record_has_come(cluster: Cluster) -> None:
     cluster.heal()
     await cluster.wait_until_alike()
     assert problem() is None
+
+
+@on_cluster()
+async def test_records_that_are_refused_are_a_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower, _ = cluster.others(leader)
+    append = Log.append_as_follower
+
+    def refusing(log: Log, records: bytes, **options: Any) -> None:
+        if log is follower.log:
+            raise ProtocolError("a wrong CRC")
+        append(log, records, **options)
+
+    monkeypatch.setattr(Log, "append_as_follower", refusing)
+    await leader.append([b"x"])
+    await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] == "records refused: a wrong CRC")
+    monkeypatch.setattr(Log, "append_as_follower", append)
+    await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] is None)

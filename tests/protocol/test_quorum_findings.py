@@ -477,6 +477,12 @@ def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
         assert [one.text for one in findings(situation) if one.code == "directory"] == [told]
 
 
+def test_voter_that_lags_tells_why() -> None:
+    refuses = says(3, fetch_problem="records refused: x")
+    [(text, _)] = advice(Situation((says(1), says(2), refuses), led(UP, UP, LAGGING)))
+    assert text == "Voter 3 is lagging: caught up 9 s ago. It gets no records from the leader: records refused: x."
+
+
 def test_node_that_is_denied_is_to_be_a_super_user() -> None:
     """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
     [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
