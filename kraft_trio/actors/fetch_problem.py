@@ -15,7 +15,7 @@ class FetchProblem:
     reason: str | None = None
     """Why the newest Fetch gave no records; None once the leader has answered one and nothing was refused of that."""
     since_s: float | None = None
-    """When the first of these failures was, on Trio's clock; None if there is none."""
+    """When these failures began, on Trio's clock; None without any."""
 
     def failed(self, reason: str, now_s: float) -> None:
         self.reason = reason

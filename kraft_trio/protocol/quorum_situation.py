@@ -32,7 +32,7 @@ class Claim:
     denial: str | None = None
     """The principal to whom the node denied DESCRIBE, or None."""
     certificate_expires_ms: int | None = None
-    """When the first certificate expires that its connections need, in ms since 1970; None also if there is none."""
+    """The first expiry of a certificate that ends its connections, in ms since 1970; None also without certificates."""
     refused_login: str | None = None
     """The principal that the node did not let in, which is its problem then; or None."""
     reported_end: int | None = None

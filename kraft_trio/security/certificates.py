@@ -52,9 +52,10 @@ def certificates_of(tls: TlsFields) -> tuple[Certificate, ...]:
 
 
 def first_expiry(certificates: Iterable[Certificate]) -> int | None:
-    """When the first of one store's certificates expires that connections need, in seconds since 1970; None if none is.
+    """The first expiry that ends the connections of a listener, in seconds since 1970; None without certificates.
 
-    They need all that the node shows, and one authority to trust: an old one may stay in the trust store and expire.
+    Connections need all certificates that the node shows, and one authority to trust.  An old authority may stay in the
+    trust store and expire.
     """
     by_store: dict[str, list[int]] = {}
     for one in certificates:

@@ -108,14 +108,20 @@ def test_leader_tells_what_controllers_of_kafka_do_not(claim: Claim, expected: t
     assert (found.reported_end, found.reported_high_watermark) == expected
 
 
+def authorizing(directory: Path) -> dict[str, str]:
+    """Nodes are super users.  `alice` is a user without rights."""
+    settings = settings_of(SCRAM_SHA_256, directory)
+    add_to_scram_file(str(directory / "users"), [ScramCredential.of_password("alice", SCRAM_SHA_256, PASSWORD)])
+    return {**settings, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:node"}
+
+
+def logged_in(cluster: Cluster, user: str) -> SaslNetwork:
+    return SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, user, PASSWORD), "test")
+
+
 def test_node_that_denies_is_not_called_silent(tmp_path: Path) -> None:
     """It runs, and says to whom it denies."""
-    settings = {
-        **settings_of(SCRAM_SHA_256, tmp_path),
-        "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:node",
-    }
-    add_to_scram_file(str(tmp_path / "users"), [ScramCredential.of_password("alice", SCRAM_SHA_256, PASSWORD)])
+    settings = authorizing(tmp_path)
 
     async def look(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
@@ -123,8 +129,7 @@ def test_node_that_denies_is_not_called_silent(tmp_path: Path) -> None:
         await trio.sleep(1)
         nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
         for user, denied_to, expected in (("alice", "User:alice", ["denied"]), ("node", None, ["survival"])):
-            network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, user, PASSWORD), "test")
-            situation = await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
+            situation = await ask_all(logged_in(cluster, user), nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
             assert [(claim.problem, claim.node_id, claim.denial) for claim in situation.claims] == [
                 (None, node_id, denied_to) for node_id in (1, 2, 3)
             ]
@@ -137,13 +142,7 @@ def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: 
     """The cluster's DESCRIBE is what DASHBOARD.md asks for.  Metadata then has no topic, and so no voters."""
     rules = tmp_path / "acl.toml"
     rules.write_text('[[allow]]\nprincipal = "User:alice"\noperations = ["DESCRIBE"]\n')
-    settings = {
-        **settings_of(SCRAM_SHA_256, tmp_path),
-        "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:node",
-        "kraft.acl.file": str(rules),
-    }
-    add_to_scram_file(str(tmp_path / "users"), [ScramCredential.of_password("alice", SCRAM_SHA_256, PASSWORD)])
+    settings = {**authorizing(tmp_path), "kraft.acl.file": str(rules)}
 
     async def look(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
@@ -151,7 +150,7 @@ def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: 
         for node in cluster.others(leader):
             cluster.machines[node.key.id].kill()
         await cluster.wait_until(lambda: cluster.nodes[living].view.leader_id is None)
-        network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, "alice", PASSWORD), "test")
+        network = logged_in(cluster, "alice")
         nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
         situation = await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
         assert situation.voter_ids == (1, 2, 3)
@@ -163,12 +162,7 @@ def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: 
 def test_voter_whose_fetches_are_denied_tells_so(tmp_path: Path) -> None:
     rules = tmp_path / "acl.toml"
     rules.write_text("")
-    settings = {
-        **settings_of(SCRAM_SHA_256, tmp_path),
-        "authorizer.class.name": STANDARD_AUTHORIZER,
-        "super.users": "User:node",
-        "kraft.acl.file": str(rules),
-    }
+    settings = {**authorizing(tmp_path), "kraft.acl.file": str(rules)}
 
     async def look(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
@@ -177,7 +171,7 @@ def test_voter_whose_fetches_are_denied_tells_so(tmp_path: Path) -> None:
         rules.write_text(f'[[voter]]\nprincipal = "User:another"\nnode-id = {denied.key.id}\n')
         await cluster.wait_until(lambda: denied.tree.fetch_problem.reason is not None)
         await trio.sleep(2 * denied.config.fetch_timeout_ms / 1000)
-        network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, "node", PASSWORD), "test")
+        network = logged_in(cluster, "node")
         nodes = [cluster.endpoint_of(node_id) for node_id in (1, 2, 3)]
         found = findings(await ask_all(network, nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000))
         [text] = [finding.text for finding in found if finding.code == "voter-behind"]
