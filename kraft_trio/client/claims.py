@@ -214,6 +214,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         free_bytes=vital_number(status, "freeBytes"),
         certificate_expires_ms=vital_number(status, "certificateExpiresMs"),
         fetch_problem=line_of(status.get("fetchProblem")),
+        has_uncommitted_change=status.get("uncommittedVoterChange") is True,
         shared_id=shared_id_of(status),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)

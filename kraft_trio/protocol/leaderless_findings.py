@@ -39,15 +39,26 @@ def without_leader(situation: Situation) -> Iterator[Finding]:
         return
     if len(answering) < majority:
         reasons = listed([_silent(situation, voter_id) for voter_id in silent])
+        restart = ", or restart those that hang" if "no answer within" in reasons else ""
         text = (
             f"No leader: {number_word(majority)} of the voters {ids_text(voters)} "
             f"{'is' if majority == 1 else 'are'} needed, and {number_word(len(answering))} can be reached. "
-            f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them. {RECOVER}"
+            f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them{restart}. {RECOVER}"
         )
         yield Finding(Severity.CRITICAL, "no-majority", text, START)
+    if any(claim.has_uncommitted_change and same_voters(claim, voters) for claim in answering):
+        text = (
+            f"The voters {ids_text(voters)} come from a voter change that is not committed. They count nevertheless: "
+            "the change commits once a majority of them elects a leader that has it, or vanishes."
+        )
+        yield Finding(Severity.WARNING, "uncommitted-voters", text)
     yield from _followed(situation, answering, silent, majority)
     if len(answering) >= majority and not denying:  # Those who deny might lead.
         yield from _refusals(answering, majority, again)
+
+
+def same_voters(claim: Claim, voter_ids: tuple[int, ...]) -> bool:
+    return tuple(sorted(claim.voter_ids or ())) == voter_ids
 
 
 def _silent(situation: Situation, voter_id: int) -> str:

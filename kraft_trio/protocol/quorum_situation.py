@@ -44,6 +44,8 @@ class Claim:
     """What its disk has left; of a node with a problem, what it said last."""
     fetch_problem: str | None = None
     """Why it gets no records from the leader."""
+    has_uncommitted_change: bool = False
+    """Whether it knows that its newest voter set is not committed."""
     shared_id: tuple[int, str] | None = None
     """A node id that two processes have, and how this node knows it."""
     directory_problem: str | None = None

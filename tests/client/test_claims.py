@@ -89,6 +89,18 @@ async def test_without_a_leader_the_silent_voters_are_named(cluster: Cluster) ->
     assert f", {dead[1]} (" in finding.text
 
 
+@on_cluster()
+async def test_node_tells_of_a_change_that_is_not_committed(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+
+    async def tell() -> str:
+        return '{"uncommittedVoterChange": true}'
+
+    leader.tree.tell_status = tell
+    situation = await asked(cluster, 1, 2, 3)
+    assert [claim.node_id for claim in situation.claims if claim.has_uncommitted_change] == [leader.key.id]
+
+
 KAFKA = QuorumDescription("c", 1, 5, 90, (ReplicaState(ReplicaKey(1), 100), ReplicaState(ReplicaKey(2), 95)))
 
 

@@ -477,6 +477,21 @@ def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
         assert [one.text for one in findings(situation) if one.code == "directory"] == [told]
 
 
+def test_change_that_is_not_committed_is_told_of_without_a_leader() -> None:
+    new = (1, 2, 3, 4)
+    changed = says(1, leader=None, end=(11, 5), voter_ids=new, has_uncommitted_change=True)
+    hangs = attrs.evolve(silent(3), problem="no answer within 5000 ms")
+    found = findings(Situation((changed, says(2, leader=None), hangs, silent(4))))
+    assert [one.code for one in found] == ["no-majority", "uncommitted-voters"]
+    assert (
+        "Silent: 3 (no answer within 5000 ms), 4 (connection refused). Start one of them, or restart" in found[0].text
+    )
+    assert found[1].text.startswith("The voters 1, 2, 3, 4 come from a voter change that is not committed.")
+    old = says(1, leader=None, has_uncommitted_change=True)
+    newer = says(2, leader=None, end=(11, 5), voter_ids=new)
+    assert "uncommitted-voters" not in [one.code for one in findings(Situation((old, newer)))]
+
+
 def test_voter_that_lags_tells_why() -> None:
     refuses = says(3, fetch_problem="records refused: x")
     [(text, _)] = advice(Situation((says(1), says(2), refuses), led(UP, UP, LAGGING)))

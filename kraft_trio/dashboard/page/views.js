@@ -2,7 +2,7 @@
 
 const EVIDENCE = {
   "voter-behind": "voters", survival: "voters", "survival-before": "change", "little-room": "voters", "no-majority": "claims",
-  "two-leaders": "claims", "shared-id": "claims", clusters: "claims", "other-epoch": "claims", "other-directory": "voters", removed: "claims",
+  "two-leaders": "claims", "shared-id": "claims", "uncommitted-voters": "claims", clusters: "claims", "other-epoch": "claims", "other-directory": "voters", removed: "claims",
   observers: "claims", "not-reached": "claims", "no-commit": "voters", "pending-change": "change", reassignment: "change",
   "leader-not-reached": "epochs", "still-following": "claims", refused: "epochs", "no-leader": "epochs", "no-answer": "claims", denied: "claims", login: "claims", tls: "claims", certificate: "voters",
 };
