@@ -138,6 +138,11 @@ def test_pods_are_confined() -> None:
         assert confined["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_status_of_a_pod_has_the_last_words_of_its_node() -> None:
+    for container in (*pod()["initContainers"], *pod()["containers"]):
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
 def test_a_pod_has_time_to_hand_over(tmp_path: Path) -> None:
     config, _ = formatted(tmp_path, "kraft-0")
     assert pod()["terminationGracePeriodSeconds"] * 1000 > config.shutdown_grace_ms
