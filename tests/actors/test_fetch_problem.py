@@ -76,3 +76,15 @@ async def test_records_that_are_refused_are_a_problem(cluster: Cluster, monkeypa
     await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] == "records refused: a wrong CRC")
     monkeypatch.setattr(Log, "append_as_follower", append)
     await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] is None)
+
+
+@on_cluster()
+async def test_whoever_comes_to_lead_forgets_what_failed_before(cluster: Cluster) -> None:
+    """Or an old reason would be told again once it leads no more."""
+    old = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    others = cluster.others(old)
+    cluster.machines[old.key.id].kill()
+    await cluster.wait_until(lambda: all(node.tree.fetch_problem.reason for node in others))
+    leader = await cluster.wait_for_leader(other_than=old)
+    assert (leader.tree.fetch_problem.reason, leader.tree.fetch_problem.since_s) == (None, None)
