@@ -34,7 +34,7 @@ async def open_connection(network: Network, endpoint: Endpoint, client_id: str, 
             failure = "it took the connection, but did not say which versions it speaks"
             return await Connection.negotiated(stream, client_id, MAX_RESPONSE_BYTES)
         except LoginRefusedError as error:
-            raise LoginRefusedError(f"{endpoint}: {str(error).removeprefix(f'{endpoint}: ')}") from error
+            raise LoginRefusedError(f"{endpoint}: {error}") from error
         except (NetworkError, ProtocolError, UnicodeError) as error:
             raise NetworkError(f"{endpoint}: {os_reason(error).removeprefix(f'{endpoint}: ')}") from error
     raise NetworkError(f"{endpoint}: {failure} within {timeout_ms} ms")

@@ -49,7 +49,7 @@ class SaslNetwork:
             await trio.aclose_forcefully(stream)
             if isinstance(error, ProtocolError | UnsupportedVersionError | AuthenticationError):
                 kind = LoginRefusedError if isinstance(error, AuthenticationError) else NetworkError
-                raise kind(f"{endpoint}: SASL: {error}") from error
+                raise kind(f"SASL: {error}") from error
             raise
         return stream
 

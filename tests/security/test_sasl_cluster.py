@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kraft_trio.config.sasl_fields import MECHANISMS, PLAIN, SCRAM_SHA_256, Login
 from kraft_trio.config.secret import Secret
@@ -204,3 +205,19 @@ def test_a_new_user_may_log_in_at_once(tmp_path: Path) -> None:
         await (await log_in(cluster, login)).aclose()
 
     on_sasl_cluster(add, tmp_path)
+
+
+def test_node_that_is_refused_names_the_other_once(tmp_path: Path) -> None:
+    async def refuse(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        network = SaslNetwork(cluster.network.seen_from("client"), Login(SCRAM_SHA_256, "node", Secret("x")), "test")
+        client = NetworkClient(network, "test", cluster.random("client"), 2**20, 100)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(client.run)
+            with pytest.raises(NetworkError) as refused:
+                async with client.lease(cluster.endpoint_of(1), 5000):
+                    pass
+            nursery.cancel_scope.cancel()
+        assert str(refused.value).startswith(f"{cluster.endpoint_of(1)}: SASL: sasl_authentication_failed")
+
+    on_sasl_cluster(refuse, tmp_path)
