@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.node_tree import NodeTree
-from kraft_trio.security.certificates import first_expiry
 from kraft_trio.status.health import DiskProbe
 from kraft_trio.status.own_view import own_view
 from kraft_trio.tracing.event_feed import EventFeed
+
+if TYPE_CHECKING:
+    from kraft_trio.security.credentials import NodeCredentials
 
 
 class NodeStatus:
@@ -41,9 +43,7 @@ class NodeStatus:
         The page has a column for each, in `voterRow` of `dashboard/page/views.js`.
         """
         values = self._tree.metrics.values()
-        credentials = () if self._tree.credentials is None else self._tree.credentials.all
-        expiries = [first_expiry(one.certificates) for one in credentials]
-        expires_s = min((expiry for expiry in expiries if expiry is not None), default=None)
+        expires_s = None if self._tree.credentials is None else _expiry_of(self._tree.credentials)
         return {
             "syncP99Ms": values.get("sync-latency-p99-ms"),
             "freeBytes": free_bytes,
@@ -63,3 +63,11 @@ class NodeStatus:
         except (OSError, CorruptSnapshotError):
             return None
         return max(0, self._tree.environment.wall_clock_ms() - timestamp_ms) if timestamp_ms > 0 else None
+
+
+def _expiry_of(credentials: NodeCredentials) -> int | None:
+    """In seconds since 1970; None without certificates."""
+    from kraft_trio.security.certificates import first_expiry  # imports cryptography
+
+    expiries = [first_expiry(one.certificates) for one in credentials.all]
+    return min((expiry for expiry in expiries if expiry is not None), default=None)
