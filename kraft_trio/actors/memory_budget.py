@@ -16,6 +16,8 @@ MIN_ANSWER_BYTES: Final = 64 * 1024
 
 @attrs.frozen(eq=False)
 class _Waiter:
+    number: int
+    """The order in which they came."""
     size: int
     task: trio.lowlevel.Task
 
@@ -61,7 +63,7 @@ class MemoryBudget:
 
     async def take_for_arrival(self, size: int) -> None:
         """Like `take`, for the request of a client that will be received now.  Call `arrived` afterwards."""
-        if self._arrivals or not self._has_room_for_arrival(size):
+        if self._arrivals or self._clients or not self._has_room_for_arrival(size):
             await self._wait(self._arrivals, size)
         else:
             self.taken += size
@@ -83,7 +85,7 @@ class MemoryBudget:
     async def _wait(self, queue: deque[_Waiter], size: int) -> None:
         assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
         self.waits += 1
-        waiter = _Waiter(size, trio.lowlevel.current_task())
+        waiter = _Waiter(self.waits, size, trio.lowlevel.current_task())
         queue.append(waiter)
 
         def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
@@ -114,13 +116,17 @@ class MemoryBudget:
     def _admit(self) -> None:
         while self._replicas and self.taken + self._replicas[0].size <= self._total:
             self._let(self._replicas)
-        while self._arrivals and self._has_room_for_arrival(self._arrivals[0].size):
-            self._arriving += self._arrivals[0].size
-            self._let(self._arrivals)
+        while (queue := self._next_of_clients()) and self.taken + queue[0].size <= self._for_clients:
+            if queue is self._arrivals:
+                self._arriving += queue[0].size
+            self._let(queue)
+
+    def _next_of_clients(self) -> deque[_Waiter] | None:
+        """The queue whose first one came first.  An arrival that waits for other arrivals lets others pass."""
+        queues = [self._clients] if self._clients else []
         if self._arrival_needs_room():
-            return
-        while self._clients and self.taken + self._clients[0].size <= self._for_clients:
-            self._let(self._clients)
+            queues.append(self._arrivals)
+        return min(queues, key=lambda queue: queue[0].number, default=None)
 
     def _let(self, queue: deque[_Waiter]) -> None:
         waiter = queue.popleft()

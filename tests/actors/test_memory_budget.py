@@ -98,6 +98,41 @@ async def test_a_request_that_could_arrive_gets_the_next_room() -> None:
         budget.give_back(1)
 
 
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_large_requests_without_end_let_others_take_their_turn(size: int) -> None:
+    """Producers with more large requests than the memory holds, answered one by one: another always waits to arrive."""
+    budget = MemoryBudget(TOTAL)
+    large, turns, work = budget.per_connection // 2, 0, trio.Lock()
+
+    async def produce() -> None:
+        nonlocal turns
+        while True:
+            await budget.take_for_arrival(large)
+            budget.arrived(large)
+            async with work:
+                await trio.lowlevel.checkpoint()
+            budget.give_back(large)
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2 * FOR_CLIENTS // large):
+            nursery.start_soon(produce)
+        while not turns:
+            await trio.lowlevel.checkpoint()
+        before, others = turns, trio.Event()
+
+        async def ask() -> None:
+            await budget.take(size, for_replica=False)
+            others.set()
+
+        nursery.start_soon(ask)
+        while not others.is_set() and turns < before + 1000:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert others.is_set()
+    assert turns - before < 100
+
+
 @pytest.mark.parametrize("for_replica", [False, True])
 async def test_unread_answers_leave_room_for_others(for_replica: bool) -> None:
     """Thirty that are never read, each as large as it may be."""
