@@ -54,7 +54,8 @@ _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 """The first bytes of a Produce request."""
 
 _BEGINNINGS: Final = 3
-"""With SASL, the third request of a replica is the first that only replicas send: the login counts as one."""
+"""One of the first three requests of a replica is one that only replicas send.  It asks for versions before, and again
+if its version of that is too new."""
 _BEGINNING_BYTES: Final = 4 * 1024
 """The first requests of a replica are small.  Larger ones of a stranger have no part in what is kept for replicas."""
 
@@ -132,6 +133,8 @@ class ServerConnection:
         self._receives = False
         """Whether the connection waits for its peer and nothing else."""
         self._requests = 0
+        self._beginnings = 0
+        """The requests, valid or not, that may have been a replica's first ones."""
         self._sent = 0
         self._room = trio.lowlevel.ParkingLot()
         self._unsent: list[bytes | memoryview] = []
@@ -244,10 +247,11 @@ class ServerConnection:
             is_beginning = (
                 self._may_be_replica
                 and not self.is_of_replica
-                and self._requests < _BEGINNINGS
+                and self._beginnings < _BEGINNINGS
                 and held <= _BEGINNING_BYTES
             )
             if not self.is_of_replica:
+                self._beginnings += 1
                 if is_beginning:
                     lane, units = self._lanes.beginnings, other_units(held)
                 elif frame.startswith(_PRODUCE):

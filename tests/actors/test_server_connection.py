@@ -17,13 +17,15 @@ from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.channels import Reply
+from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from kraft_trio.wire.codec import encode_request, encode_response
+from kraft_trio.wire.codec import RequestHeader, encode_request, encode_response
+from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import ImmediateStream
 
 PIECE = bytes(range(256)) * 400
@@ -169,6 +171,32 @@ async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos:
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert stream.taken.endswith(encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0)))
+
+
+async def test_only_the_first_requests_may_be_those_of_a_replica() -> None:
+    """Also if they ask for versions in a version that nobody has."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = wide(theirs)
+    memory, lanes = MemoryBudget(2**24), ClientLanes()
+    while memory.take_now(memory.per_connection, for_replica=False):
+        pass
+    asked = 0
+
+    class TooNew(Router):
+        def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer]:
+            nonlocal asked
+            asked += 1
+            response = ApiVersionsResponse(error=ErrorCode.unsupported_version)
+            return RequestHeader(API_VERSIONS, 0, asked), Ready(response)
+
+    hello = bytearray(encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest()))
+    hello[6:8] = (99).to_bytes(2, "big")
+    async with running(lanes), trio.open_nursery() as nursery:
+        nursery.start_soon(serving(stream, TooNew(), memory, lanes=lanes, may_be_replica=True).run)
+        await ours.send_all(hello * 20)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert asked == 3
 
 
 async def test_a_large_first_request_has_no_part_in_the_memory_of_replicas() -> None:
