@@ -60,6 +60,9 @@ _BEGINNING_BYTES: Final = 4 * 1024
 """The first requests of a replica are small.  Larger ones of a stranger have no part in what is kept for replicas."""
 
 _READS_LOG: Final = (FetchRequest, FetchSnapshotRequest)
+_READING_BYTES: Final = 16 * 1024
+"""The largest request that reads the log.  It waits for memory while it holds its own: a few that held all of it would
+wait for each other."""
 
 
 @attrs.define
@@ -280,6 +283,8 @@ class ServerConnection:
                 if self._may_be_replica and not self.is_of_replica:
                     self.is_of_replica = is_of_replica(request) and self._router.trusts(self)
                 if isinstance(request, _READS_LOG):
+                    if held > _READING_BYTES:
+                        raise ProtocolError(f"{header.api.name}: {held} bytes, at most {_READING_BYTES} are allowed")
                     held += await self._wait_to_read_log(request)
                 answer = await self._router.route(header, self._listener_name, request, asker=self)
             self._in_flight.append(_InFlight(header, answer, held))

@@ -240,6 +240,38 @@ async def test_clients_that_send_large_requests_slowly_leave_room_for_others() -
     await memory.take_for_arrival(size)
 
 
+async def test_large_requests_that_read_the_log_do_not_wait_for_each_other() -> None:
+    """Three that hold all memory of clients would each want more, for its answer."""
+    memory, lanes, size = MemoryBudget(2**24), ClientLanes(), 2**22
+    replies: list[Reply[Any]] = []
+
+    class Polling(Router):
+        async def route(self, header: Any, listener_name: str, request: Any, *, asker: Any) -> Answer:
+            if header.api is not API_VERSIONS:
+                return await super().route(header, listener_name, request, asker=asker)
+            replies.append(Reply())
+            return Awaited((replies[-1],), lambda answers: answers[0])
+
+    poll = encode_request(API_VERSIONS, 3, 8, "", ApiVersionsRequest())
+    large = FetchSnapshotRequest("c" * (size - 200), 4, 2**20, "topic", 0, 1, OffsetAndEpoch(10, 1), 0)
+    readers = [trio.testing.memory_stream_pair() for _ in range(3)]
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = wide(theirs)
+    async with running(lanes), trio.open_nursery() as nursery:
+        for sender, receiver in readers:
+            nursery.start_soon(serving(wide(receiver), Polling(), memory, lanes=lanes, max_request_bytes=size).run)
+            await sender.send_all(poll + encode_request(FETCH_SNAPSHOT, 1, 9, "", large))
+        await trio.testing.wait_all_tasks_blocked()
+        for reply in replies:
+            reply.answer(ApiVersionsResponse())
+        nursery.start_soon(serving(stream, Router(), memory, lanes=lanes).run)
+        await ours.send_all(request_at(0))
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0))
+        nursery.cancel_scope.cancel()
+    assert memory.taken == 0
+
+
 class Silent:
     """Routes requests to somebody who answers none of them."""
 
