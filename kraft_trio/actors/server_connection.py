@@ -205,7 +205,12 @@ class ServerConnection:
             raise
 
     async def _take_turn(self) -> None:
-        """Wait for a turn of the event loop in which one step of a handshake may be done."""
+        """Wait for a turn of the event loop in which one step of a handshake may be done.
+
+        A replica that renews its login does not wait: its leader, or its vote, cannot wait for strangers either.
+        """
+        if self.is_of_replica:
+            return
         lane = self._lanes.beginnings if self._may_be_replica else self._lanes.handshakes
         if not lane.enter_now(HANDSHAKE_UNITS):
             await lane.enter(HANDSHAKE_UNITS)

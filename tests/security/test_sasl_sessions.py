@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -66,6 +67,22 @@ def test_nodes_renew_their_sessions_in_time(mechanism: str, tmp_path: Path) -> N
             assert cluster.network.requests_sent[host, SASL_HANDSHAKE.key] >= handshakes[host, SASL_HANDSHAKE.key] + 9
 
     with_sessions(run, tmp_path, mechanism, voters=3)
+
+
+def test_voters_renew_their_sessions_beside_a_flood_of_handshakes(tmp_path: Path) -> None:
+    """Strangers who begin a handshake wait for each other.  A voter that fetches must not wait behind them."""
+
+    async def run(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        stamp, lanes = leader.view.stamp, leader.tree.server._lanes
+        assert lanes is not None
+        with patch.object(lanes.beginnings, "enter_now", lambda _units: False):
+            with patch.object(lanes.beginnings, "enter", lambda _units: trio.sleep_forever()):
+                await trio.sleep(3 * SESSION_S)
+        assert leader.view.stamp == stamp
+
+    with_sessions(run, tmp_path, voters=3)
 
 
 def test_client_renews_its_session_also_after_its_end(tmp_path: Path) -> None:
