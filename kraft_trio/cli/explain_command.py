@@ -14,7 +14,7 @@ from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_layout import table
 from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.stopped_node import with_directory
+from kraft_trio.cli.stopped_node import own_endpoint, with_directory
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.config import NodeConfig
@@ -87,7 +87,7 @@ def _asked(
     endpoints = options.endpoints(context, config)
     if config is None or options.command_config is not None:
         return endpoints, client_network(options.command_config)
-    own = config.advertised_endpoint(config.controller_listener_name)
+    own = own_endpoint(config)
     if own is not None and options.bootstrap_controller is None and options.bootstrap_server is None:
         endpoints = tuple(dict.fromkeys((own, *endpoints)))
     return endpoints, peer_network(config)

@@ -13,6 +13,7 @@ from kraft_trio.protocol.finding import room_text
 from kraft_trio.protocol.leaderless_findings import runs_nevertheless
 from kraft_trio.protocol.quorum_findings import LITTLE_BYTES
 from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.directory import partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import DAMAGED
@@ -22,9 +23,16 @@ DISK_TIMEOUT_S: Final = 2.0
 """Time in which the disk must answer."""
 
 
+def own_endpoint(config: NodeConfig) -> Endpoint | None:
+    """Where the node itself can be asked as it asks the others: an observer may have no controller listener."""
+    protocol = config.security_protocol_of(config.controller_listener_name)
+    endpoints = config.advertised_endpoints()
+    return next((endpoint for name, endpoint in endpoints if config.security_protocol_of(name) == protocol), None)
+
+
 async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
     """Look at the directory of the configured node if that does not answer.  A disk that hangs costs DISK_TIMEOUT_S."""
-    own = config.advertised_endpoint(config.controller_listener_name)
+    own = own_endpoint(config)
 
     def is_own(claim: Claim) -> bool:
         return claim.node_id == config.node_id or (claim.node_id is None and claim.endpoint == str(own))

@@ -63,6 +63,18 @@ def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys:
     assert f"127.0.0.1:{config.listeners[0].endpoint.port} does not answer. Found on this machine: {full}\n" in told
 
 
+def test_directory_of_an_observer_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no controller listener, and nobody names it while it is down."""
+    asked, own = free_ports(2)
+    file = tmp_path / "observer.properties"
+    file.write_text(
+        f"node.id=7\nprocess.roles=broker\nmetadata.log.dir={tmp_path}/node\nlisteners=CLIENT://127.0.0.1:{own}\n"
+        f"controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:{asked}\n"
+    )
+    assert run(["metadata-quorum", "explain", "-c", str(file)]) == 1
+    assert f"Found on this machine: {tmp_path}/node: there is no such directory." in capsys.readouterr().out
+
+
 def test_sound_directory_is_not_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, config = formatted(tmp_path)
     assert problem_of(config) is None
