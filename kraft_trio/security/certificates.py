@@ -33,6 +33,8 @@ class Certificate:
     """Hexadecimal.  It tells an authority's old certificate from its new one."""
     expires_s: int
     """Seconds since 1970."""
+    issuer: str = ""
+    """The subject of the authority that signed it."""
 
 
 def certificates_of(tls: TlsFields) -> tuple[Certificate, ...]:
@@ -54,14 +56,17 @@ def certificates_of(tls: TlsFields) -> tuple[Certificate, ...]:
 def first_expiry(certificates: Iterable[Certificate]) -> int | None:
     """The first expiry that ends the connections of a listener, in seconds since 1970; None without certificates.
 
-    Connections need all certificates that the node shows, and one authority to trust.  An old authority may stay in the
-    trust store and expire.
+    Connections need all certificates that the node shows, and the authority that signed them, as it is likely that of
+    the other nodes, too.  An old authority may stay in the trust store and expire, and a new one may be there already.
     """
-    by_store: dict[str, list[int]] = {}
+    shown: list[Certificate] = []
+    trusted: list[Certificate] = []
     for one in certificates:
-        by_store.setdefault(one.store, []).append(one.expires_s)
-    trusted = by_store.get(TRUST_STORE, [])
-    return min([*by_store.get(KEY_STORE, []), *([max(trusted)] if trusted else [])], default=None)
+        (shown if one.store == KEY_STORE else trusted).append(one)
+    signers = {one.issuer for one in shown}
+    signing = [one.expires_s for one in trusted if one.subject in signers]
+    needed = signing or [one.expires_s for one in trusted]
+    return min([*(one.expires_s for one in shown), *([max(needed)] if needed else [])], default=None)
 
 
 def _read(store: str, pem: bytes) -> tuple[Certificate, ...]:
@@ -71,6 +76,7 @@ def _read(store: str, pem: bytes) -> tuple[Certificate, ...]:
             distinguished_name(one.subject)[:_LONGEST_SUBJECT],
             f"{one.serial_number:x}",
             int(one.not_valid_after_utc.timestamp()),
+            distinguished_name(one.issuer)[:_LONGEST_SUBJECT],
         )
         for one in x509.load_pem_x509_certificates(pem)[:_MOST]
     )

@@ -6,6 +6,7 @@ import re
 import time
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kraft_trio.protocol import quorum_findings
@@ -69,6 +70,14 @@ def test_first_certificate_that_connections_need(shown: list[int], trusted: list
     stores = ((KEY_STORE, shown), (TRUST_STORE, trusted))
     certificates = [Certificate(store, "CN=a", "1", expires_s) for store, times in stores for expires_s in times]
     assert first_expiry(certificates) == expected
+
+
+def test_authority_in_use_expires_although_its_successor_is_trusted_already() -> None:
+    """The first step of a change of the authority puts the new one beside it."""
+    shown = Certificate(KEY_STORE, "CN=node", "1", 9, "CN=old")
+    old, new = (Certificate(TRUST_STORE, f"CN={name}", "1", s, f"CN={name}") for name, s in (("old", 5), ("new", 99)))
+    assert first_expiry([shown, old, new]) == 5
+    assert first_expiry([attrs.evolve(shown, issuer="CN=new"), old, new]) == 9
 
 
 async def asked_without_a_leader(*args: object, **options: object) -> Situation:
