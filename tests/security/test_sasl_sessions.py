@@ -72,14 +72,16 @@ def test_nodes_renew_their_sessions_in_time(mechanism: str, tmp_path: Path) -> N
 def test_voters_renew_their_sessions_beside_a_flood_of_handshakes(tmp_path: Path) -> None:
     """Strangers who begin a handshake wait for each other.  A voter that fetches must not wait behind them."""
 
+    async def never(_units: int) -> None:
+        await trio.sleep_forever()
+
     async def run(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
         await cluster.wait_until_alike()
         stamp, lanes = leader.view.stamp, leader.tree.server._lanes
         assert lanes is not None
-        with patch.object(lanes.beginnings, "enter_now", lambda _units: False):
-            with patch.object(lanes.beginnings, "enter", lambda _units: trio.sleep_forever()):
-                await trio.sleep(3 * SESSION_S)
+        with patch.multiple(lanes.beginnings, enter_now=lambda _units: False, enter=never):
+            await trio.sleep(3 * SESSION_S)
         assert leader.view.stamp == stamp
 
     with_sessions(run, tmp_path, voters=3)
