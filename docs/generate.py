@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
+from kraft_trio.actors.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS
@@ -72,6 +73,7 @@ LIMITS = (
 """The limits that can be set: the key, the metric that counts what is over it, and what becomes of that."""
 FIXED_LIMITS = (
     (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
+    (MAX_READING_BYTES, "Bytes of a Fetch or FetchSnapshot request.  A larger one closes its connection."),
     (MAX_RECORDS, "Records of a produced batch."),
     (MAX_HEADERS, "Headers of a produced record."),
     (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),

@@ -11,6 +11,9 @@ import trio
 from kraft_trio.config.checks import CONNECTION_SHARE, RESERVED_SHARE
 
 _ANSWER_SHARE: Final = 8
+_VERY_LARGE_SHARE: Final = 8
+"""A request above this part of a connection's share is very large: with the defaults, above 2 MiB.  A few connections
+cannot hold up those that produce batches of the usual size."""
 MIN_ANSWER_BYTES: Final = 64 * 1024
 
 
@@ -26,9 +29,9 @@ class MemoryBudget:
     """Counts bytes; owned by NetworkServer, shared by its connections and the leader.
 
     A quarter is reserved for replicas: clients together never take it, so they cannot keep the quorum from
-    replicating.  Large requests of clients that are still being received take at most half of the rest, so that clients
-    which send them slowly leave room for others.  No connection may hold more than a quarter, or what `per_connection`
-    says.
+    replicating.  Very large requests of clients that are still being received take at most half of the rest, so that
+    clients which send them slowly leave room for others.  No connection may hold more than a quarter, or what
+    `per_connection` says.
     """
 
     def __init__(self, total_bytes: int, per_connection: int = 0) -> None:
@@ -39,8 +42,9 @@ class MemoryBudget:
         self._total = total_bytes
         self._for_clients = total_bytes - total_bytes // RESERVED_SHARE
         self._for_arrivals = max(self._for_clients // 2, self.per_connection)
+        self._very_large = self.per_connection // _VERY_LARGE_SHARE
         self._arriving = 0
-        """The part of `taken` for requests of clients that are still being received."""
+        """The part of `taken` for very large requests of clients that are still being received."""
         self._arrivals: deque[_Waiter] = deque()
         self._clients: deque[_Waiter] = deque()
         self._replicas: deque[_Waiter] = deque()
@@ -61,16 +65,23 @@ class MemoryBudget:
         if not self.take_now(size, for_replica=for_replica):
             await self._wait(self._replicas if for_replica else self._clients, size)
 
-    async def take_for_arrival(self, size: int) -> None:
-        """Like `take`, for the request of a client that will be received now.  Call `arrived` afterwards."""
+    async def take_for_arrival(self, size: int) -> int:
+        """Like `take`, for the request of a client that will be received now.
+
+        Returns what to pass to `arrived` once it has been received, or never will be: 0 unless it is very large.
+        """
+        if size <= self._very_large:
+            await self.take(size, for_replica=False)
+            return 0
         if self._arrivals or self._clients or not self._has_room_for_arrival(size):
             await self._wait(self._arrivals, size)
         else:
             self.taken += size
             self._arriving += size
+        return size
 
     def arrived(self, size: int) -> None:
-        """The request has been received, or never will be.  It still holds its memory."""
+        """The request still holds its memory."""
         self._arriving -= size
         if self._arrivals:
             self._admit()

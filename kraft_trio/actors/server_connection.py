@@ -56,11 +56,12 @@ _PRODUCE: Final = PRODUCE.key.to_bytes(2, "big")
 _BEGINNINGS: Final = 3
 """One of the first three requests of a replica is one that only replicas send.  It asks for versions before, and again
 if its version of that is too new."""
-_BEGINNING_BYTES: Final = 4 * 1024
-"""The first requests of a replica are small.  Larger ones of a stranger have no part in what is kept for replicas."""
+_BEGINNING_BYTES: Final = 1024
+"""The first requests of a replica are small.  Larger ones of a stranger have no part in what is kept for replicas, and
+small ones take less than a fifth of it, with as many connections as there may be by default."""
 
 _READS_LOG: Final = (FetchRequest, FetchSnapshotRequest)
-_READING_BYTES: Final = 16 * 1024
+MAX_READING_BYTES: Final = 16 * 1024
 """The largest request that reads the log.  It waits for memory while it holds its own: a few that held all of it would
 wait for each other."""
 
@@ -133,6 +134,8 @@ class ServerConnection:
         """Bytes of the memory budget that this connection holds."""
         self._admitted = 0
         """The part of `_held` for the frame that is being received."""
+        self._arriving = 0
+        """What to tell the memory budget when it has been received."""
         self._receives = False
         """Whether the connection waits for its peer and nothing else."""
         self._requests = 0
@@ -288,8 +291,8 @@ class ServerConnection:
                 if self._may_be_replica and not self.is_of_replica:
                     self.is_of_replica = is_of_replica(request) and self._router.trusts(self)
                 if isinstance(request, _READS_LOG):
-                    if held > _READING_BYTES:
-                        raise ProtocolError(f"{header.api.name}: {held} bytes, at most {_READING_BYTES} are allowed")
+                    if held > MAX_READING_BYTES:
+                        raise ProtocolError(f"{header.api.name}: {held} bytes, at most {MAX_READING_BYTES} are allowed")
                     held += await self._wait_to_read_log(request)
                 answer = await self._router.route(header, self._listener_name, request, asker=self)
             self._in_flight.append(_InFlight(header, answer, held))
@@ -360,16 +363,16 @@ class ServerConnection:
         if self.is_of_replica:
             await self._memory.take(size, for_replica=True)
         else:
-            await self._memory.take_for_arrival(size)
+            self._arriving = await self._memory.take_for_arrival(size)
         self._held += size
         self._admitted = size
         self._receives = True
 
     def _end_arrival(self) -> None:
         """The frame that was being received, if any, is here or will never be."""
-        if not self.is_of_replica:
-            self._memory.arrived(self._admitted)
-        self._admitted = 0
+        if self._arriving:
+            self._memory.arrived(self._arriving)
+        self._admitted = self._arriving = 0
 
     async def _take_for_piece(self) -> int:
         size = min(MAX_PIECE_BYTES, self._memory.per_connection)

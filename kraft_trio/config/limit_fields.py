@@ -94,8 +94,8 @@ class LimitFields:
         "queued.max.request.bytes",
         Integer(_MEBIBYTE, MAX_INT64),
         "Maximum memory for requests and answers (Kafka's default is no limit).  A quarter is reserved for "
-        "replicas, and requests that still arrive may use half of the rest.  One connection, and so one request, may "
-        "use a quarter.",
+        "replicas, and very large requests that still arrive may use half of the rest.  One connection, and so one "
+        "request, may use a quarter.",
         default=64 * _MEBIBYTE,
         unit="bytes",
     )

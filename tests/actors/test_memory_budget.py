@@ -10,6 +10,7 @@ from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 
 TOTAL = 64 * 1024 * 1024
 FOR_CLIENTS = TOTAL * 3 // 4
+LARGE = 3 * 1024 * 1024
 
 
 async def test_clients_never_take_what_is_kept_for_replicas() -> None:
@@ -54,7 +55,7 @@ async def test_cancelled_wait_takes_nothing_and_blocks_nobody(is_arrival: bool) 
 
         async def wait_in_vain() -> None:
             with impatient:
-                await (budget.take_for_arrival(1000) if is_arrival else budget.take(1000, for_replica=False))
+                await (budget.take_for_arrival(LARGE) if is_arrival else budget.take(LARGE, for_replica=False))
 
         nursery.start_soon(wait_in_vain)
         await trio.testing.wait_all_tasks_blocked()
@@ -84,14 +85,14 @@ async def test_a_request_that_could_arrive_gets_the_next_room() -> None:
     budget = MemoryBudget(TOTAL)
     budget.take_now(FOR_CLIENTS, for_replica=False)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(budget.take_for_arrival, 1000)
+        nursery.start_soon(budget.take_for_arrival, LARGE)
         await trio.testing.wait_all_tasks_blocked()
-        budget.give_back(999)
+        budget.give_back(LARGE - 1)
         assert not budget.take_now(1, for_replica=False)
         assert budget.take_now(1, for_replica=True)
         nursery.start_soon(lambda: budget.take(1, for_replica=False))
         await trio.testing.wait_all_tasks_blocked()
-        assert budget.taken == FOR_CLIENTS - 998
+        assert budget.taken == FOR_CLIENTS - LARGE + 2
         budget.give_back(2)
         await trio.testing.wait_all_tasks_blocked()
         assert budget.taken == FOR_CLIENTS
@@ -131,6 +132,18 @@ async def test_large_requests_without_end_let_others_take_their_turn(size: int) 
         nursery.cancel_scope.cancel()
     assert others.is_set()
     assert turns - before < 100
+
+
+async def test_usual_requests_need_no_part_in_what_very_large_ones_may_take() -> None:
+    budget = MemoryBudget(TOTAL)
+    assert await budget.take_for_arrival(budget.per_connection) == budget.per_connection
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(budget.take_for_arrival, budget.per_connection)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(budget.take_for_arrival, 1024 * 1024)
+        await trio.testing.wait_all_tasks_blocked()
+        assert budget.taken == budget.per_connection + 1024 * 1024
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("for_replica", [False, True])

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.kv.command_serde import PREFIX
+from kraft_trio.kv.command_serde import PREFIX, CommandSerde
 from kraft_trio.kv.gateway import watch_stream
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.kv.requests import Advance, WatchCreateRequest
@@ -86,6 +86,20 @@ async def test_a_lease_ends_after_its_time_and_not_before(cluster: Cluster) -> N
         _, answer = await client.post("/v3/lease/keepalive", {"ID": 5})
         assert "TTL" not in answer["result"]
         assert (await client.post("/v3/lease/revoke", {"ID": 5}))[0] == 404
+
+
+@on_cluster(**kv_setup())
+async def test_leases_go_on_after_a_clients_record_has_set_the_time_ahead(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        client = serving.clients[1]
+        await client.post("/v3/lease/grant", {"TTL": 600, "ID": 5})
+        await trio.sleep(2)
+        async with cluster.client() as kafka:
+            await kafka.produce([CommandSerde().encode(Advance(2**63))])
+        await client.post("/v3/lease/grant", {"TTL": 5, "ID": 6})
+        await client.post("/v3/kv/put", {"key": KEY, "lease": 6})
+        await trio.sleep(8)
+        assert not await get(serving, 1)
 
 
 @on_cluster(**kv_setup())

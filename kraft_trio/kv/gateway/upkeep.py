@@ -42,7 +42,10 @@ class Upkeep:
                     nursery.start_soon(self._compact, term.epoch)
 
     async def _advance(self, epoch: int) -> None:
-        """Propose the time while there are leases.  It stands still while nobody leads."""
+        """Propose the time while there are leases.  It stands still while nobody leads.
+
+        If a client's record has set the time ahead, it goes on from there.
+        """
         now_ms = self._service.machine.leases.now_ms
         last_s = trio.current_time()
         while True:
@@ -51,7 +54,7 @@ class Upkeep:
                 await self._service.has_leases.wait_for(bool)
             elapsed_ms = round((trio.current_time() - last_s) * 1000)
             last_s = trio.current_time()
-            now_ms += min(elapsed_ms, LARGEST_STEP_MS)
+            now_ms = max(now_ms, self._service.machine.leases.now_ms) + min(elapsed_ms, LARGEST_STEP_MS)
             await self._propose(Advance(now_ms), epoch)
 
     async def _compact(self, epoch: int) -> None:
