@@ -149,6 +149,14 @@ async def test_a_connection_that_ends_within_a_frame_sends_no_more(autojump_cloc
         await theirs.send_all(b"x")
 
 
+def taken_by_clients() -> MemoryBudget:
+    """The memory, with all that clients may hold in use."""
+    memory = MemoryBudget(2**24)
+    while memory.take_now(memory.per_connection, for_replica=False):
+        pass
+    return memory
+
+
 class WithVersions(Router):
     async def route(self, header: Any, listener_name: str, request: Any, *, asker: Any) -> Answer:
         if header.api is API_VERSIONS:
@@ -161,9 +169,7 @@ async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos:
     """Before it can be told from a client, it asks for versions, with SASL after a login."""
     ours, theirs = trio.testing.memory_stream_pair()
     stream = wide(theirs)
-    memory, lanes = MemoryBudget(2**24), ClientLanes()
-    while memory.take_now(memory.per_connection, for_replica=False):
-        pass
+    memory, lanes = taken_by_clients(), ClientLanes()
     hello = encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest())
     async with running(lanes), trio.open_nursery() as nursery:
         nursery.start_soon(serving(stream, WithVersions(), memory, lanes=lanes, may_be_replica=True).run)
@@ -177,9 +183,7 @@ async def test_only_the_first_requests_may_be_those_of_a_replica() -> None:
     """Also if they ask for versions in a version that nobody has."""
     ours, theirs = trio.testing.memory_stream_pair()
     stream = wide(theirs)
-    memory, lanes = MemoryBudget(2**24), ClientLanes()
-    while memory.take_now(memory.per_connection, for_replica=False):
-        pass
+    memory, lanes = taken_by_clients(), ClientLanes()
     asked = 0
 
     class TooNew(Router):
@@ -203,9 +207,7 @@ async def test_a_large_first_request_has_no_part_in_the_memory_of_replicas() -> 
     """Those of replicas are small, and strangers could hold all of it."""
     ours, theirs = trio.testing.memory_stream_pair()
     stream = wide(theirs)
-    memory, lanes = MemoryBudget(2**24), ClientLanes()
-    while memory.take_now(memory.per_connection, for_replica=False):
-        pass
+    memory, lanes = taken_by_clients(), ClientLanes()
     request = encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest(client_software_name="x" * 5000))
     async with running(lanes), trio.open_nursery() as nursery:
         connection = serving(stream, WithVersions(), memory, lanes=lanes, may_be_replica=True, max_request_bytes=9000)

@@ -1,0 +1,53 @@
+"""Claims and reports of a quorum of three, from which findings are concluded."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from kraft_trio.protocol.quorum_findings import DAY_MS
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
+from kraft_trio.protocol.replica_health import Health, ReplicaHealth
+from kraft_trio.protocol.types import OffsetAndEpoch
+
+UP = ReplicaHealth(Health.UP)
+OFFLINE = ReplicaHealth(Health.OFFLINE, "last fetched 9 s ago")
+OLD, NEW = UUID(int=1), UUID(int=2)
+LAGGING = ReplicaHealth(Health.LAGGING, "caught up 9 s ago")
+
+
+def says(node_id: int, epoch: int = 5, leader: int | None = 1, end: tuple[int, int] = (10, 5), **more: Any) -> Claim:
+    fields = {"voter_ids": (1, 2, 3), "cluster_id": "c", "log_end": OffsetAndEpoch(*end), **more}
+    return Claim(f"host{node_id}:9093", node_id=node_id, epoch=epoch, leader_id=leader, **fields)
+
+
+def silent(node_id: int) -> Claim:
+    return Claim(f"host{node_id}:9093", "connection refused", node_id=node_id)
+
+
+def refuses_login(node_id: int) -> Claim:
+    return Claim(f"host{node_id}:9093", "SASL: x", node_id=node_id, refused_login="User:op")
+
+
+def fails_tls(node_id: int, problem: str = "TLS handshake failed: certificate has expired") -> Claim:
+    return Claim(f"host{node_id}:9093", problem, node_id=node_id)
+
+
+def kafka(node_id: int, leader: int | None) -> Claim:
+    """A controller of Kafka that does not lead tells no more."""
+    return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
+
+
+def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -> LeaderReport:
+    voters = tuple(VoterReport(node_id, one, directory_id) for node_id, one in enumerate(health, start=1))
+    return LeaderReport(leader_id=1, epoch=5, high_watermark=10, voters=voters, **more)
+
+
+NOW_MS = 1_700_000_000_000
+
+
+def expires(node_id: int, days: int) -> Claim:
+    return says(node_id, certificate_expires_ms=NOW_MS + days * DAY_MS)
+
+
+ALL = (says(1), says(2), says(3))

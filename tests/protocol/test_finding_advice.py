@@ -1,0 +1,212 @@
+"""What findings advise: commands to copy, and which machine, file or login to look at."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from kraft_trio.protocol.finding import Severity
+from kraft_trio.protocol.quorum_findings import findings
+from kraft_trio.protocol.quorum_situation import Situation
+from tests.protocol.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
+
+
+def test_what_can_be_done_comes_as_a_command() -> None:
+    [no_majority] = findings(Situation((says(1, leader=None), silent(2))))
+    assert no_majority.command == "kraft server start -c FILE"
+    no_leader = findings(Situation((says(1, leader=None), says(2, leader=None))))[0]
+    assert no_leader.command == "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 explain"
+
+
+def advice(situation: Situation) -> list[tuple[str, str | None]]:
+    found = findings(situation)
+    return [(finding.text, finding.command) for finding in found if finding.code == "voter-behind"]
+
+
+def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE)))
+    assert text.endswith(": `kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 replace -i 3`.")
+    assert command == "kraft server start -c FILE"
+
+
+def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours() -> None:
+    follower = attrs.evolve(kafka(2, 1), reported_end=10)
+    both = "bin/kafka-server-start.sh FILE  # or, for a node of kraft-trio: kraft server start -c FILE"
+    found = advice(Situation((says(1), follower, silent(3)), led(UP, UP, OFFLINE)))
+    assert [command for _, command in found] == [both]
+    found = advice(Situation((says(1), follower, silent(3)), led(OFFLINE, UP, OFFLINE)))
+    assert found[-1][1] == both
+    survival = findings(Situation((follower, silent(3)), led(OFFLINE, UP, OFFLINE)))[0]
+    assert (survival.code, survival.command) == ("survival", both)
+
+
+def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
+    found = advice(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))
+    assert [text for text, _ in found] == [
+        f"Voter {id} is offline: last fetched 9 s ago. Look at the end of its log; start it, or restart it if it hangs."
+        for id in (2, 3)
+    ]
+    critical = findings(Situation((says(1), silent(2), silent(3)), led(UP, OFFLINE, OFFLINE)))[0]
+    assert "Start one of the voters 2, 3. Only if their disks are lost for good, recover" in critical.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause", "remedy"),
+    [
+        ("TLS: tlsv13 alert certificate required", "no certificate was shown", "ssl.keystore.location"),
+        ("TLS: sslv3 alert certificate expired", "the certificate shown has expired", "Replace that certificate"),
+        ("TLS: tlsv1 alert unknown ca", "not trusted there", "the trust store there"),
+        ("certificate verify failed: certificate has expired", "certificate there has expired", "Replace the files"),
+        (
+            "certificate verify failed: Hostname mismatch, certificate is not valid for 'b'.",
+            "names other hosts",
+            "Ask at a host",
+        ),
+        ("certificate verify failed: self-signed certificate", "not trusted here", "ssl.truststore.location"),
+        ("certificate verify failed: certificate is not yet valid", "is not valid yet", "the clock of this machine"),
+        ("TLS: sslv3 alert bad certificate", "refused there", "The log there says why"),
+        (
+            "certificate verify failed: unsuitable certificate purpose",
+            "may not be used for that",
+            "extended key usages",
+        ),
+        ("TLS: sslv3 alert unsupported certificate", "may not be used for that", "extended key usages"),
+    ],
+)
+def test_certificates_are_named_as_the_cause(problem: str, cause: str, remedy: str) -> None:
+    [finding] = findings(Situation((fails_tls(1, problem),)))
+    assert f"{cause} ({problem}). " in finding.text
+    assert remedy in finding.text
+    assert finding.command is None
+
+
+def test_node_that_answers_is_not_to_be_started() -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), says(3, epoch=4)), led(UP, UP, OFFLINE)))
+    assert text.endswith("9 s ago. Its node runs, but does not fetch from the leader: its log tells why.")
+    assert command is None
+
+
+def test_node_that_answers_tells_why_it_does_not_fetch() -> None:
+    refused = says(3, fetch_problem="host1:9093: SASL: wrong password")
+    [(text, _)] = advice(Situation((says(1), says(2), refused), led(UP, UP, OFFLINE)))
+    assert text.endswith("Its node runs, but does not fetch from the leader: host1:9093: SASL: wrong password.")
+    lost = attrs.evolve(refused, leader_id=None)
+    [(text, _)] = advice(Situation((says(1), says(2), lost), led(UP, UP, OFFLINE)))
+    assert text.endswith("and is reached from there. Its last Fetch failed: host1:9093: SASL: wrong password.")
+
+
+@pytest.mark.parametrize(("leader", "known"), [(None, "no leader"), (3, "node 3 as leader")])
+def test_node_that_answers_here_and_does_not_know_the_leader_is_cut_off(leader: int | None, known: str) -> None:
+    [(text, command)] = advice(Situation((says(1), says(2), says(3, leader=leader)), led(UP, UP, OFFLINE)))
+    reaches = "see whether it reaches node 1 at host1:9093, and is reached from there."
+    assert text.endswith(f"9 s ago. Its node answers here, but knows {known}: {reaches}")
+    assert command is None
+
+
+def test_commands_connect_as_the_operator_did() -> None:
+    situation = Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE), command_config="my client.properties")
+    connecting = "kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 --command-config"
+    assert f"{connecting} 'my client.properties' replace -i 3" in advice(situation)[0][0]
+    no_leader = findings(Situation((says(1, leader=None), says(2, leader=None)), command_config="f"))[0]
+    assert no_leader.command == f"{connecting} f explain"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "Metadata: the peer closed the connection instead of answering",
+        "x: Connection reset by peer",
+        "SASL: frame length 1213486160: at most 65536 is allowed",
+    ],
+)
+def test_file_that_does_not_fit_the_listener_is_suspected(problem: str) -> None:
+    """A node that closes the connection runs, so that starting it would be of no use."""
+    closes = attrs.evolve(silent(1), problem=problem)
+    [found] = findings(Situation((closes, silent(2)), command_config="f"))
+    assert found.text.endswith(
+        "Something runs where the connection is closed: do the port and `security.protocol` in f fit it?"
+    )
+    [alone] = findings(Situation((closes,)))
+    assert alone.text.endswith("tell how to connect (`--command-config`).")
+
+
+@pytest.mark.parametrize(("problem", "expected"), [(None, ["leader-not-reached"]), ("refused", [])])
+def test_last_voter_that_does_not_hear_the_leader_either_elects_nobody(
+    problem: str | None, expected: list[str]
+) -> None:
+    found = findings(Situation((silent(1), says(2, fetch_problem=problem), silent(3))))
+    assert [finding.code for finding in found] == ["no-majority", *expected]
+
+
+def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
+    found = attrs.evolve(silent(3), directory_problem="/d: the disk has 0 KiB left.")
+    told = "Node 3 does not answer. Found on this machine: /d: the disk has 0 KiB left."
+    for situation in (Situation((says(1), says(2), found), led(UP, UP, OFFLINE)), Situation((found,))):
+        assert [one.text for one in findings(situation) if one.code == "directory"] == [told]
+
+
+def test_change_that_is_not_committed_is_told_of_without_a_leader() -> None:
+    new = (1, 2, 3, 4)
+    changed = says(1, leader=None, end=(11, 5), voter_ids=new, has_uncommitted_change=True)
+    hangs = attrs.evolve(silent(3), problem="no answer within 5000 ms")
+    found = findings(Situation((changed, says(2, leader=None), hangs, silent(4))))
+    assert [one.code for one in found] == ["no-majority", "uncommitted-voters"]
+    assert (
+        "Silent: 3 (no answer within 5000 ms), 4 (connection refused). Start one of them, or restart" in found[0].text
+    )
+    assert found[1].text.startswith("The voters 1, 2, 3, 4 come from a voter change that is not committed.")
+    old = says(1, leader=None, has_uncommitted_change=True)
+    newer = says(2, leader=None, end=(11, 5), voter_ids=new)
+    assert "uncommitted-voters" not in [one.code for one in findings(Situation((old, newer)))]
+
+
+def test_voter_that_lags_tells_why() -> None:
+    refuses = says(3, fetch_problem="records refused: x")
+    [(text, _)] = advice(Situation((says(1), says(2), refuses), led(UP, UP, LAGGING)))
+    assert text == "Voter 3 is lagging: caught up 9 s ago. It gets no records from the leader: records refused: x."
+
+
+def test_node_that_is_denied_is_to_be_a_super_user() -> None:
+    """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
+    [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
+    assert denied.text.endswith("If that is a node's principal, name it in `super.users`.")
+
+
+@pytest.mark.parametrize(
+    ("problem", "remedy"),
+    [
+        (
+            "SASL: SCRAM-SHA-512: illegal_sasl_state; the server has ''",
+            "That listener asks for no login: correct",
+        ),
+        ("SASL: PLAIN: unsupported_sasl_mechanism; the server has 'SCRAM-SHA-512'", "Name a mechanism that it has"),
+        ("SASL: sasl_authentication_failed: the server says 'x'", "Check the user and its password"),
+    ],
+)
+def test_password_is_not_blamed_for_a_listener_without_it(problem: str, remedy: str) -> None:
+    refused = attrs.evolve(refuses_login(1), problem=problem)
+    [login] = findings(Situation((refused,)))
+    assert login.text.startswith(f"Node 1 runs, but refuses the login of User:op ({problem}). {remedy}")
+
+
+@pytest.mark.parametrize(("node_id", "severity"), [(3, Severity.CRITICAL), (4, Severity.WARNING)])
+def test_two_processes_with_one_id_are_told_of_once(node_id: int, severity: Severity) -> None:
+    claims = (says(1), says(2, shared_id=(node_id, "x")), says(3, shared_id=(node_id, "y")))
+    told = findings(Situation(claims, led(UP, UP, UP)))
+    [found] = [one for one in told if one.code == "shared-id"]
+    assert (found.severity, found) == (severity, told[0])
+    assert found.text.startswith(f"Two processes have node id {node_id}: node 3 says that y. Stop the wrong one")
+
+
+def test_voter_whose_address_leads_to_another_cluster() -> None:
+    other = says(3, epoch=0, leader=None, cluster_id="d", fetch_problem="x")
+    [(text, command)] = advice(Situation((says(1), says(2), other), led(UP, UP, OFFLINE)))
+    assert text.endswith("9 s ago. Another cluster's node answers at its address, host3:9093.")
+    assert command is None
+
+
+def test_the_file_of_the_command_line_is_named_where_none_was_given() -> None:
+    [without] = findings(Situation((silent(1),)))
+    assert without.text.endswith("If their listeners use TLS or SASL, tell how to connect (`--command-config`).")
+    [given] = findings(Situation((silent(1),), command_config="f"))
+    assert given.text.endswith("Start those that do not run, or ask others.")
