@@ -72,9 +72,10 @@ class ClientLanes:
 
 
 class ClientLane:
-    """Admits requests, first come, first served.
+    """Admits a request of each peer in turn, and those of one peer in the order in which they came.
 
-    A request that costs more than one turn is admitted alone, and the lane then stays closed for as many turns.
+    So a peer that floods a lane keeps nobody waiting but itself.  A request that costs more than one turn is admitted
+    alone, and the lane then stays closed for as many turns.
     """
 
     def __init__(self, wanted: trio.lowlevel.ParkingLot, units_per_turn: int) -> None:
@@ -86,7 +87,8 @@ class ClientLane:
         self._spent = 0
         self._free_from = 0
         """The first turn that no earlier request has used up."""
-        self._waiting: _Waiting = deque()
+        self._waiting: dict[str, _Waiting] = {}
+        """The costs and tasks of each peer.  The first peer is the next to be served."""
         self._wanted = wanted
 
     @property
@@ -112,14 +114,17 @@ class ClientLane:
             self._free_from = turn + -(-units // self._units_per_turn)
         return True
 
-    async def enter(self, units: int) -> None:
-        """Wait for the turn in which a request of that cost may be served."""
+    async def enter(self, units: int, peer: str) -> None:
+        """Wait for the turn in which a request of that cost may be served.  `peer` is the address of who sent it."""
         entry = (units, trio.lowlevel.current_task())
-        self._waiting.append(entry)
+        self._waiting.setdefault(peer, deque()).append(entry)
         self._wanted.unpark_all()
 
         def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._waiting.remove(entry)
+            requests = self._waiting[peer]
+            requests.remove(entry)
+            if not requests:
+                del self._waiting[peer]
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(leave)
@@ -131,6 +136,13 @@ class ClientLane:
     def admit(self) -> None:
         """Admit waiting requests to the next turn, in which they will run."""
         next_turn = self._turns.number + 1
-        waiting = self._waiting
-        while waiting and self._spend(waiting[0][0], next_turn):
-            trio.lowlevel.reschedule(waiting.popleft()[1])
+        while self._waiting:
+            peer, requests = next(iter(self._waiting.items()))
+            units, task = requests[0]
+            if not self._spend(units, next_turn):
+                return
+            requests.popleft()
+            del self._waiting[peer]
+            if requests:
+                self._waiting[peer] = requests
+            trio.lowlevel.reschedule(task)

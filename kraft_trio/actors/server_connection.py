@@ -216,7 +216,7 @@ class ServerConnection:
             return
         lane = self._lanes.beginnings if self._may_be_replica else self._lanes.handshakes
         if not lane.enter_now(HANDSHAKE_UNITS):
-            await lane.enter(HANDSHAKE_UNITS)
+            await lane.enter(HANDSHAKE_UNITS, self.peer_host)
 
     def close(self) -> None:
         """End the connection from outside."""
@@ -270,7 +270,7 @@ class ServerConnection:
                 else:
                     lane, units = self._lanes.others, other_units(held)
                 if not lane.enter_now(units):
-                    await lane.enter(units)
+                    await lane.enter(units, self.peer_host)
             if not is_admitted:
                 for_replica = self.is_of_replica or is_beginning
                 if not self._memory.take_now(held, for_replica=for_replica):

@@ -13,6 +13,7 @@ import trio.testing
 
 from kraft_trio.actors.answers import Answer
 from kraft_trio.actors.client_lane import (
+    HANDSHAKE_UNITS,
     MAX_OTHER_UNITS,
     OTHER_UNITS,
     OTHER_UNITS_PER_TURN,
@@ -28,6 +29,8 @@ from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
 from tests.actors.test_server_connection import Router, request_at, serving
 
+PEER = "192.0.2.1"
+
 
 def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
     """How many requests were served in each turn, of so many clients that send so many each without a pause."""
@@ -41,7 +44,7 @@ def served_by_turn(clients: int, requests: int, units: int) -> dict[int, int]:
         async def client() -> None:
             for _ in range(requests):
                 if not lane.enter_now(units):
-                    await lane.enter(units)
+                    await lane.enter(units, PEER)
                 by_turn[turns.number] = by_turn.get(turns.number, 0) + 1
 
         async with trio.open_nursery() as nursery:
@@ -77,16 +80,66 @@ def test_produce_does_not_wait_for_what_else_is_asked() -> None:
         async with trio.open_nursery() as nursery:
             assert lanes.others.enter_now(1000 * OTHER_UNITS_PER_TURN)
             for _ in range(10):
-                nursery.start_soon(lanes.others.enter, OTHER_UNITS_PER_TURN)
+                nursery.start_soon(lanes.others.enter, OTHER_UNITS_PER_TURN, PEER)
             assert lanes.produce.enter_now(PRODUCE_UNITS_PER_TURN)
             nursery.start_soon(lanes.run)
             turns = LoopTurns.of_this_run()
             before = turns.number
-            await lanes.produce.enter(1)
+            await lanes.produce.enter(1, PEER)
             assert turns.number <= before + 3
             nursery.cancel_scope.cancel()
 
     run_deterministically(main, seed=1)
+
+
+def test_flood_from_one_address_keeps_others_waiting_for_a_turn_each() -> None:
+    served: list[str] = []
+
+    async def main() -> None:
+        lane = (lanes := ClientLanes()).handshakes
+
+        async def client(peer: str) -> None:
+            await lane.enter(HANDSHAKE_UNITS, peer)
+            served.append(peer)
+
+        async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as clients:
+                for peer in ["flood"] * 500 + ["first", "second", "first"]:
+                    clients.start_soon(client, peer)
+                    await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(lanes.run)
+            nursery.cancel_scope.cancel()
+
+    run_deterministically(main, seed=1)
+    assert served[:5] == ["flood", "first", "second", "flood", "first"]
+    assert len(served) == 503
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_peer_whose_wait_is_cancelled_has_no_turn(left: int) -> None:
+    served: list[str] = []
+
+    async def main() -> None:
+        lane = (lanes := ClientLanes()).others
+
+        async def client(peer: str) -> None:
+            await lane.enter(1, peer)
+            served.append(peer)
+
+        async with trio.open_nursery() as nursery, trio.open_nursery() as clients:
+            with trio.CancelScope() as gone:
+                async with trio.open_nursery() as leaving:
+                    leaving.start_soon(client, "leaves")
+                    for peer in ["leaves"] * left + ["stays"]:
+                        clients.start_soon(client, peer)
+                    await trio.testing.wait_all_tasks_blocked()
+                    gone.cancel()
+            nursery.start_soon(lanes.run)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    run_deterministically(main, seed=1)
+    assert sorted(served) == ["leaves"] * left + ["stays"]
 
 
 async def test_cancelled_wait_leaves_the_lane_to_others(autojump_clock: trio.testing.MockClock) -> None:
@@ -95,9 +148,9 @@ async def test_cancelled_wait_leaves_the_lane_to_others(autojump_clock: trio.tes
     async with trio.open_nursery() as nursery:
         assert lane.enter_now(OTHER_UNITS_PER_TURN)
         with trio.move_on_after(0):
-            await lane.enter(1)
+            await lane.enter(1, PEER)
         nursery.start_soon(lanes.run)
-        await lane.enter(1)
+        await lane.enter(1, PEER)
         nursery.cancel_scope.cancel()
 
 

@@ -72,7 +72,7 @@ def test_nodes_renew_their_sessions_in_time(mechanism: str, tmp_path: Path) -> N
 def test_voters_renew_their_sessions_beside_a_flood_of_handshakes(tmp_path: Path) -> None:
     """Strangers who begin a handshake wait for each other.  A voter that fetches must not wait behind them."""
 
-    async def never(_units: int) -> None:
+    async def never(_units: int, _peer: str) -> None:
         await trio.sleep_forever()
 
     async def run(cluster: Cluster) -> None:
