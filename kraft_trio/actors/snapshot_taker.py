@@ -122,11 +122,15 @@ class SnapshotTaker:
     async def take(self) -> OffsetAndEpoch | None:
         """Take a snapshot of the application, and trim the log.  Returns the id of the newest snapshot.
 
-        Writes nothing if the newest snapshot is as new as the application.  Returns None if there is nothing to save
-        yet.  A cancelled call leaves a whole snapshot or none.  Raises DiskFullError after trimming if there was no
-        room, StorageFailure, and NodeClosedError.
+        Writes nothing if the newest snapshot has all that was committed at the call, so that calls that wait for a
+        snapshot share the next one.  Returns None if there is nothing to save yet.  A cancelled call leaves a whole
+        snapshot or none.  Raises DiskFullError after trimming if there was no room, StorageFailure, and
+        NodeClosedError.
         """
+        wanted_offset = self._log.high_watermark or 0
         async with self._one_at_a_time:
+            if wanted_offset < self._end_offset and self._covers(wanted_offset):
+                return self._log.snapshots.newest
             async with self.state_changes:
                 snapshot_id = self._next_id()
                 if snapshot_id is None:
@@ -172,14 +176,19 @@ class SnapshotTaker:
     def _next_id(self) -> OffsetAndEpoch | None:
         """The id of the snapshot to take; None if there is one as new already.
 
-        Corrupt snapshots do not count.  None can be taken if the log starts after the last applied record, or if the
-        application has stopped.
+        None can be taken if the application has stopped.
         """
-        newest = self._log.snapshots.newest_intact
-        covered_offset = max(self._log.log_start_offset, newest.offset if newest is not None else 0)
-        if self._has_stopped or self._end_offset <= covered_offset:
+        if self._has_stopped or self._covers(self._end_offset):
             return None
         return self._log.next_snapshot_id(self._end_offset)
+
+    def _covers(self, end_offset: int) -> bool:
+        """Whether a snapshot has everything before that offset, or the log starts there or later.
+
+        Corrupt snapshots do not count.
+        """
+        newest = self._log.snapshots.newest_intact
+        return end_offset <= max(self._log.log_start_offset, newest.offset if newest is not None else 0)
 
     def _state(self) -> ControlState:
         history = self._log.voters

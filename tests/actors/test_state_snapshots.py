@@ -208,6 +208,45 @@ def test_the_node_goes_on_committing_while_one_is_written() -> None:
     on_machines(machines, test)
 
 
+def test_those_who_ask_while_one_is_written_share_the_next() -> None:
+    machines = Machines(_Slow)
+
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append(values(0, 200))
+        machine = cluster.machines[leader.key.id]
+        machine.disk.sync_latency = lambda: 0.25
+        taken: list[OffsetAndEpoch | None] = []
+        asked_at: list[int] = []
+
+        async def take() -> None:
+            asked_at.append(len(machines.by_id[leader.key.id].values))
+            taken.append(await leader.take_snapshot())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take)
+            await cluster.wait_until(
+                lambda: any(name.endswith(".part") for name in machine.disk.peek_names(leader.log.directory))
+            )
+            for number in range(5):
+                await leader.append(values(1000 + number, 1))
+                nursery.start_soon(take)
+            assert not taken
+            # More is committed while the others wait, so that each could have one of its own.
+            for number in range(50):
+                await leader.append(values(2000 + number, 1))
+                await trio.sleep(0.1)
+        machine.end_faults()
+        assert len(taken) == 6
+        assert len(set(taken)) == 2
+        for asked_for, snapshot_id in zip(asked_at, taken, strict=True):
+            assert snapshot_id is not None
+            path = leader.log.snapshots.path(snapshot_id)
+            assert check_snapshot(machine.disk, path, snapshot_id).record_count >= asked_for
+
+    on_machines(machines, test)
+
+
 def test_a_cancelled_one_leaves_nothing() -> None:
     async def test(cluster: Cluster) -> None:
         node = await cluster.wait_for_leader()
