@@ -8,6 +8,8 @@ import trio
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.committed import CommittedRecords
 from kraft_trio.simulation.facts.replica import Replica
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
 
 
 def test_values_are_found_by_offset_and_value_and_gaps_are_empty() -> None:
@@ -75,3 +77,24 @@ def test_a_batch_damaged_on_one_disk_is_read_from_another() -> None:
         await trio.lowlevel.checkpoint()
 
     simulate(main)
+
+
+DAMAGED_WHERE_IT_COMMITS = """\
+seed 91292
+voters 1 2 3
+set kraft.read.lease.max.clock.drift.ppm 200000
+clients 3
+at 1500ms
+requests-only 3 -> 1
+at 1900ms
+restart 2
+at 3s
+rot 3
+at 3413ms
+recover
+"""
+"""All have a batch of an earlier leader's.  The new leader's copy rots before it learns that it is committed."""
+
+
+def test_a_batch_damaged_where_it_commits_is_read_from_another() -> None:
+    assert run_script(parse_script(DAMAGED_WHERE_IT_COMMITS)).failure is None

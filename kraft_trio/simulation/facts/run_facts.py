@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from kraft_trio.messages import QuorumView
@@ -167,6 +168,14 @@ class RunFacts:
             self.committed.advance(replica.entries_from(self.committed.end), replica.view.epoch, new)
         end = min(new, self.committed.end)
         self.records.follow(replica.entries_from(self.records.end), end, replica.device.content.peek)
+        if self.records.end < end:
+            self._read_from_others(end)
+
+    def _read_from_others(self, end: int) -> None:
+        """Take in what is committed below `end`, although the medium has damaged it where that became known."""
+        for replica in self.present.values():
+            same = takewhile(self.committed.includes, replica.entries_from(self.records.end))
+            self.records.follow(same, end, replica.device.content.peek)
 
     def message_sent(self, message: Message) -> None:
         if message.api_key != FETCH.key or not message.is_request:
