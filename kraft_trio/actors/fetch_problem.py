@@ -13,7 +13,7 @@ class FetchProblem:
     """
 
     reason: str | None = None
-    """Why the newest Fetch gave no records; None once the leader has answered one and nothing was refused of that."""
+    """Why this node takes no records from the leader; None once it has taken what a Fetch or FetchSnapshot brought."""
     since_s: float | None = None
     """When these failures began, on Trio's clock; None without any."""
 
@@ -22,5 +22,5 @@ class FetchProblem:
         if self.since_s is None:
             self.since_s = now_s
 
-    def answered(self) -> None:
+    def ended(self) -> None:
         self.reason = self.since_s = None

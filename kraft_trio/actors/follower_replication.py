@@ -202,8 +202,7 @@ class FollowerReplication:
         """Act on the response to a Fetch.  Returns False if the caller should pause before the next one."""
         if response.error != ErrorCode.none or len(response.partitions) != 1:
             log.warning("fetch refused", leader_id=self._role.leader_id, error=response.error.name)
-            reason = f"node {self._role.leader_id} answers {response.error.name}"
-            self._context.fetch_problem.failed(reason, trio.current_time())
+            self._note_refusal(response.error)
             return False
         partition = response.partitions[0]
         if partition.error != ErrorCode.none:
@@ -239,7 +238,6 @@ class FollowerReplication:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
         self._lost_leader = False
         self._failure = ""
-        self._context.fetch_problem.answered()
         self.last_heard_s = trio.current_time()
         self._fetch_due_s = self._successor_deadline
 
@@ -274,6 +272,7 @@ class FollowerReplication:
         return True
 
     async def _note_fetched(self) -> None:
+        self._context.fetch_problem.ended()
         if not self._has_fetched:
             self._has_fetched = True
             await self._context.tell_election(FetchedFromLeader(self._context.stamp))
@@ -312,6 +311,7 @@ class FollowerReplication:
         """Act on the response to a FetchSnapshot.  Returns False if the caller should pause."""
         if response.error != ErrorCode.none:
             log.warning("snapshot refused", leader_id=self._role.leader_id, error=response.error.name)
+            self._note_refusal(response.error)
             return False
         if response.partition_error in _SNAPSHOT_IS_GONE:
             # The leader has a newer snapshot, and names it in response to the next Fetch.
@@ -385,6 +385,9 @@ class FollowerReplication:
         self._needs_snapshot = False
         log.error("snapshot from the leader refused", leader_id=self._role.leader_id, reason=str(error))
         self._context.fetch_problem.failed(f"snapshot refused: {error}", trio.current_time())
+
+    def _note_refusal(self, error: ErrorCode) -> None:
+        self._context.fetch_problem.failed(f"node {self._role.leader_id} answers {error.name}", trio.current_time())
 
     def _log_failure(self, reason: str) -> None:
         """Log a failure unless the last one had the same reason, because a peer that is down is asked often."""

@@ -103,7 +103,7 @@ class LeaderReplication:
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
-        self._context.fetch_problem.answered()  # What kept this node from an earlier leader has no meaning any more.
+        self._context.fetch_problem.ended()  # What kept this node from an earlier leader has no meaning any more.
         try:
             own = self._context.config.as_voter(self._key.directory_id)
             self._append_control(first_records(own, self._granting_voters, self._log.voters, self._log.high_watermark))

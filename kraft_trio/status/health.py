@@ -92,7 +92,7 @@ def _leaderless(tree: NodeTree[Any]) -> str | None:
     lasted_s = trio.current_time() - problem.since_s
     if lasted_s * 1000 < tree.config.fetch_timeout_ms:
         return None
-    return f"node {view.leader_id} has given no records for {lasted_s:.1f} s: {problem.reason}"
+    return f"no records taken from node {view.leader_id} for {lasted_s:.1f} s: {problem.reason}"
 
 
 def as_text(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, bytes]:

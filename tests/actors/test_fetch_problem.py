@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
+from kraft_trio.actors.snapshot_fetch import FIRST_PAUSE_S
 from kraft_trio.errors import ProtocolError
+from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster
+from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
 from kraft_trio.status.health import readiness
 from kraft_trio.status.own_view import own_view
 from kraft_trio.storage.log import Log
+from kraft_trio.storage.part_file import SPARED_BYTES
 from tests.support.on_cluster import on_cluster
+from tests.support.trimming import on_trimming_cluster, trimmed, until_alike
+
+
+def without_leader(node: Node[Any]) -> str | None:
+    """Why the node does not call itself ready as far as its leader is concerned."""
+    [check] = [one for one in readiness(node.tree, ()) if one.name == "leader-known"]
+    return check.problem
 
 
 @pytest.mark.parametrize(("silent", "reason"), [(True, "no answer to a Fetch"), (False, "Connection refused")])
@@ -74,8 +86,33 @@ async def test_records_that_are_refused_are_a_problem(cluster: Cluster, monkeypa
     monkeypatch.setattr(Log, "append_as_follower", refusing)
     await leader.append([b"x"])
     await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] == "records refused: a wrong CRC")
+    await trio.sleep(2 * follower.config.fetch_timeout_ms / 1000)
+    told = without_leader(follower)
+    assert told is not None, "it is not ready, although the leader answers it"
+    assert told.endswith(" s: records refused: a wrong CRC")
     monkeypatch.setattr(Log, "append_as_follower", append)
     await cluster.wait_until(lambda: own_view(follower.tree)["fetchProblem"] is None)
+    assert without_leader(follower) is None
+
+
+@on_trimming_cluster()
+async def test_snapshot_without_room_is_a_problem_until_it_is_taken(cluster: Cluster) -> None:
+    """Also while it is put off, and the follower only stays in contact with the leader."""
+    leader = await cluster.wait_for_leader()
+    behind = cluster.machines[cluster.others(leader)[0].key.id]
+    behind.kill()
+    await trimmed(leader)
+    await FullDisk(behind.id, SPARED_BYTES // 2).take(cluster)
+    node = await behind.start()
+    assert node is not None
+    await cluster.wait_until(lambda: node.tree.fetch_problem.reason is not None)
+    for _ in range(20):
+        await trio.sleep(FIRST_PAUSE_S / 4)
+        assert "snapshot refused: " in str(own_view(node.tree)["fetchProblem"])
+    assert "snapshot refused: " in str(without_leader(node))
+    await FreeDisk(behind.id).take(cluster)
+    await until_alike(cluster)
+    assert own_view(node.tree)["fetchProblem"] is None
 
 
 @on_cluster()
