@@ -55,6 +55,7 @@ class HttpServer:
         self._handshake_failed = handshake_failed
         self._places = HttpPlaces(limits.connections, limits.per_host)
         self._connections: set[HttpConnection] = set()
+        self._handshakes = trio.Lock()
         self._accepting = trio.CancelScope()
 
     async def run(self) -> None:
@@ -107,13 +108,21 @@ class HttpServer:
         secured = TlsStream(stream, context)
         try:
             with trio.move_on_after(self._limits.head_s) as scope:
-                await secured.start()
+                await secured.start(self._take_turn)
             if scope.cancelled_caught:
                 raise trio.BrokenResourceError("the TLS handshake did not come in time")
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
         return secured
+
+    async def _take_turn(self) -> None:
+        """Wait for a turn of the event loop in which one step of a handshake may be done.
+
+        A signature with a large key takes milliseconds, and a node has other things to do.
+        """
+        async with self._handshakes:
+            await trio.lowlevel.checkpoint()
 
     async def _serve_stream(self, stream: TcpStream | TlsStream, place: HttpPlace) -> None:
         connection = HttpConnection(stream, self._application, self._limits, self._refusal)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
 
+from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.http import server as http_server
 from kraft_trio.http.exchange import Exchange
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
+from kraft_trio.wire.tls_stream import TlsStream
 
 LIMIT_S = 60
 GET = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -53,6 +57,23 @@ async def serving(max_connections: int = 10, head_s: float = 30) -> AsyncIterato
             served = Serving(listener, HttpLimits(max_connections, head_s=head_s))
             nursery.start_soon(served.run)
             yield served
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def serving_tls(max_connections: int) -> AsyncIterator[Callable[[], Awaitable[trio.SocketStream]]]:
+    """A server that asks for TLS, with an application that is never reached."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+
+    async def application(exchange: Exchange) -> None:
+        raise AssertionError("nobody gets so far")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server = HttpServer(application, listener, HttpLimits(max_connections), str.encode, tls=lambda: context)
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.run)
+            yield lambda: trio.testing.open_stream_to_socket_listener(listener)
             nursery.cancel_scope.cancel()
 
 
@@ -116,6 +137,34 @@ async def test_the_end_does_not_wait_for_long(monkeypatch: pytest.MonkeyPatch) -
         served.server.end()
         assert await answer_of(one) == b""
         await served.ended.wait()
+
+
+async def test_one_turn_does_one_step_of_a_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many connections have sent their first message of TLS, and each would have it signed now."""
+    steps: Counter[int] = Counter()
+    sent = trio.Event()
+    waiting = 0
+
+    class Handshaking(TlsStream):
+        async def start(self, take_turn: Callable[[], Awaitable[object]] | None = None) -> None:
+            nonlocal waiting
+            waiting += 1
+            await sent.wait()
+            assert take_turn is not None
+            await take_turn()
+            steps[LoopTurns.of_this_run().number] += 1
+            raise trio.BrokenResourceError
+
+    monkeypatch.setattr(http_server, "TlsStream", Handshaking)
+    async with serving_tls(30) as connect, AsyncExitStack() as stack:
+        for _ in range(30):
+            await stack.enter_async_context(await connect())
+        while waiting < 30:
+            await trio.lowlevel.checkpoint()
+        sent.set()
+        while steps.total() < 30:
+            await trio.lowlevel.checkpoint()
+    assert max(steps.values()) == 1
 
 
 async def test_slow_clients_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
