@@ -95,7 +95,9 @@ class HttpServer:
                 place.end = scope.cancel
                 if self._tls is not None:
                     stream = await self._secured(tcp, self._tls())
-            if not scope.cancelled_caught:
+            if scope.cancel_called:
+                await trio.aclose_forcefully(stream)
+            else:
                 await self._serve_stream(stream, place)
         except trio.BrokenResourceError as error:
             self._handshake_failed()

@@ -15,6 +15,7 @@ from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.http import server as http_server
 from kraft_trio.http.exchange import Exchange
 from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.places import HttpPlace, HttpPlaces
 from kraft_trio.http.server import HttpServer
 from kraft_trio.wire.tls_stream import TlsStream
 
@@ -165,6 +166,33 @@ async def test_one_turn_does_one_step_of_a_handshake(monkeypatch: pytest.MonkeyP
         while steps.total() < 30:
             await trio.lowlevel.checkpoint()
     assert max(steps.values()) == 1
+
+
+async def test_connection_that_has_just_lost_its_place_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its handshake takes its last step in the turn in which another connection gets the place."""
+    done, begun = trio.Event(), trio.Event()
+
+    class Handshaking(TlsStream):
+        async def start(self, take_turn: Callable[[], Awaitable[object]] | None = None) -> None:
+            begun.set()
+            await done.wait()
+
+    monkeypatch.setattr(http_server, "TlsStream", Handshaking)
+    places: list[HttpPlace] = []
+    enter = HttpPlaces.enter
+
+    def entered(self: HttpPlaces, host: str) -> HttpPlace | str:
+        place = enter(self, host)
+        assert isinstance(place, HttpPlace)
+        places.append(place)
+        return place
+
+    monkeypatch.setattr(HttpPlaces, "enter", entered)
+    async with serving_tls(1) as connect, await connect() as client:
+        await begun.wait()
+        done.set()
+        places[0].end()
+        assert await client.receive_some() == b""
 
 
 async def test_slow_clients_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
