@@ -42,8 +42,8 @@ class HttpServer:
     ) -> None:
         """`tls` returns the newest context for HTTPS.
 
-        `refused` is called for each connection without a place, `cut` for each whose client is too slow or idle, and
-        `handshake_failed` for each that fails in TLS.
+        `refused` is called for each connection without a place, `cut` for each whose client is too slow or idle, or
+        that makes room for another, and `handshake_failed` for each that fails in TLS.
         """
         self._application = application
         self._listener = listener
@@ -92,7 +92,7 @@ class HttpServer:
         stream: TcpStream | TlsStream = tcp
         try:
             with trio.CancelScope() as scope:
-                place.end = scope.cancel
+                place.end = self._for_another(scope.cancel)
                 if self._tls is not None:
                     stream = await self._secured(tcp, self._tls())
             if scope.cancel_called:
@@ -126,9 +126,18 @@ class HttpServer:
         async with self._handshakes:
             await trio.lowlevel.checkpoint()
 
+    def _for_another(self, end: Callable[[], object]) -> Callable[[], None]:
+        """What ends a connection whose place another one gets."""
+
+        def cut() -> None:
+            self._cut()
+            end()
+
+        return cut
+
     async def _serve_stream(self, stream: TcpStream | TlsStream, place: HttpPlace) -> None:
         connection = HttpConnection(stream, self._application, self._limits, self._refusal)
-        place.is_waiting, place.end = lambda: connection.is_waiting, connection.end
+        place.is_waiting, place.end = lambda: connection.is_waiting, self._for_another(connection.end)
         self._connections.add(connection)
         if self._accepting.cancel_called:
             connection.end()

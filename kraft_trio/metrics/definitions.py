@@ -168,7 +168,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _own("number-of-connections", "Connections to this node that are open."),
     _own(
         "number-of-refused-connections",
-        "New connections refused by max.connections or max.connections.per.ip, since the start.",
+        "New connections refused because there were too many, since the start.",
     ),
     _own(
         "number-of-cut-connections",
@@ -176,7 +176,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _own("number-of-malformed-requests", "Connections closed because of an invalid request, since the start."),
     _own("number-of-failed-tls-handshakes", "TLS handshakes that peers failed or gave up, since the start."),
-    _own("number-of-failed-authentications", "SASL exchanges that peers failed or gave up, since the start."),
+    _own("number-of-failed-authentications", "Logins by SASL or HTTP that peers failed or gave up, since the start."),
     _own("number-of-expired-sessions", "Connections closed because of connections.max.reauth.ms, since the start."),
     _own("number-of-denied-requests", "Requests that the authorizer denied, since the start."),
     _own(

@@ -17,7 +17,7 @@ class Refusals:
     """Connections closed because of bytes that are no served request."""
     tls_handshakes: int = 0
     authentications: int = 0
-    """Failed or abandoned ones of SASL."""
+    """Failed or abandoned ones of SASL, and failed ones of HTTP."""
     expired_sessions: int = 0
     """Connections closed because their clients had not authenticated again."""
     denied_requests: int = 0

@@ -252,6 +252,8 @@ async def test_slow_loris_keeps_nobody_out(tmp_path: Path) -> None:
             await loris(stack, served, LOCALHOST)
         assert b"200 OK" in await get_from(served, "127.0.0.2")
         assert b"200 OK" in await get_from(served, LOCALHOST)
+        cut = served.node.metrics.values()["number-of-cut-connections"]
+        assert cut == 40 + 1 - served.node.config.max_http_connections_per_ip, "each that made room is counted"
         for address in ("127.0.0.3", "127.0.0.4", "127.0.0.5"):
             for _ in range(20):
                 await loris(stack, served, address)
@@ -266,6 +268,9 @@ async def test_slow_loris_in_the_handshake_keeps_nobody_out(tmp_path: Path) -> N
             for _ in range(8):
                 await loris(stack, served, address, b"\x16\x03\x01")
         assert (await get_over_tls(served, "/livez", client_of(None))).status == 200
+        counted = served.node.metrics.values()
+        ended = [float(counted[f"number-of-{what}-connections"]) for what in ("cut", "refused")]
+        assert sum(ended) == 16 - 5, "those of the 16 that have no place any more"
 
 
 async def test_address_has_as_many_connections_as_it_may(tmp_path: Path) -> None:
