@@ -25,6 +25,8 @@ class Placed(Protocol):
     @property
     def is_of_replica(self) -> bool: ...
 
+    def review(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -102,8 +104,9 @@ class ConnectionPlaces:
                 del self._hosts[place.host]
 
     def look_at_all(self, now_s: float) -> None:
-        """Close the connections that exceed a limit."""
+        """Close the connections that exceed a limit, and see which ones are still those of replicas."""
         for place in list(self._taken):
+            place.connection.review()
             reason = self._look(place, now_s)
             if reason is not None and not place.is_leaving:
                 self._close(place, reason)

@@ -218,6 +218,10 @@ class ServerConnection:
         if not lane.enter_now(HANDSHAKE_UNITS):
             await lane.enter(HANDSHAKE_UNITS, self.peer_host)
 
+    def review(self) -> None:
+        """Take the priority of replicas from a peer that changed rules no longer let be one."""
+        self.is_of_replica = self.is_of_replica and self._router.trusts(self)
+
     def close(self) -> None:
         """End the connection from outside."""
         self._scope.cancel()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
 from kraft_trio.actors.connection_places import IDLE_ENOUGH_S
+from kraft_trio.actors.network_server import LOOK_EVERY_S
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import NetworkError
+from kraft_trio.node_tree import LOOK_EVERY_S as LOOK_AT_FILES_S
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
@@ -132,6 +135,35 @@ async def test_who_may_not_be_a_replica_makes_room_like_any_client(cluster: Clus
         await trio.sleep(2 * IDLE_ENOUGH_S)
         async with RawClient.connected(cluster, 1) as third:
             assert (await third.describe()).error == ErrorCode.cluster_authorization_failed
+
+
+def test_who_may_no_longer_be_a_replica_makes_room_like_any_client(tmp_path: Path) -> None:
+    """The rules are read again while its connection is open."""
+    rules = tmp_path / "acl.toml"
+    rules.write_text('[[allow]]\nprincipal = "User:ANONYMOUS"\noperations = ["CLUSTER_ACTION"]\n')
+    settings = {
+        "max.connections": "2",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node-1",
+        "kraft.acl.file": str(rules),
+    }
+
+    @on_cluster(voters=1, settings=settings)
+    async def story(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        async with RawClient.connected(cluster, 1) as first, RawClient.connected(cluster, 1) as second:
+            for client in (first, second):
+                assert (await client.vote(STRANGER, 0, (0, 0))).error != ErrorCode.cluster_authorization_failed
+            await trio.sleep(2 * IDLE_ENOUGH_S)
+            with pytest.raises(NetworkError):
+                async with RawClient.connected(cluster, 1):
+                    pass
+            rules.write_text("")
+            await trio.sleep(2 * (LOOK_AT_FILES_S + LOOK_EVERY_S))
+            async with RawClient.connected(cluster, 1) as third:
+                assert (await third.describe()).error == ErrorCode.cluster_authorization_failed
+
+    story()
 
 
 @on_cluster(voters=1)

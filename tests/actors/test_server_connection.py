@@ -179,6 +179,22 @@ async def test_a_replica_can_connect_while_clients_hold_all_their_memory(hellos:
     assert stream.taken.endswith(encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0)))
 
 
+@pytest.mark.parametrize("is_trusted", [False, True])
+async def test_only_whom_the_rules_trust_is_a_replica(is_trusted: bool) -> None:
+    class Judging(Router):
+        def trusts(self, asker: object) -> bool:
+            return is_trusted
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        connection = serving(wide(theirs), Judging(), may_be_replica=True)
+        nursery.start_soon(connection.run)
+        await ours.send_all(request_at(0))
+        await trio.testing.wait_all_tasks_blocked()
+        assert connection.is_of_replica is is_trusted
+        nursery.cancel_scope.cancel()
+
+
 async def test_only_the_first_requests_may_be_those_of_a_replica() -> None:
     """Also if they ask for versions in a version that nobody has."""
     ours, theirs = trio.testing.memory_stream_pair()
