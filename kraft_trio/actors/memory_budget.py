@@ -37,7 +37,7 @@ class MemoryBudget:
     def __init__(self, total_bytes: int, per_connection: int = 0) -> None:
         self.taken = 0
         self.waits = 0
-        """How often `take` had to wait."""
+        """How often a request had to wait for memory."""
         self.per_connection = per_connection or total_bytes // CONNECTION_SHARE
         self._total = total_bytes
         self._for_clients = total_bytes - total_bytes // RESERVED_SHARE
@@ -119,10 +119,11 @@ class MemoryBudget:
     def answer_room(self, *, for_replica: bool) -> int:
         """How many bytes may be read from the log for one response now.
 
-        It is a share of what is left, so that clients that do not read leave room for those that do.
+        It is a share of what is left, so that clients that do not read leave room for those that do, and no more than
+        a connection may hold.
         """
         left = (self._total if for_replica else self._for_clients) - self.taken
-        return max(left // _ANSWER_SHARE, min(left, MIN_ANSWER_BYTES), 0)
+        return max(min(left // _ANSWER_SHARE, self.per_connection), min(left, MIN_ANSWER_BYTES), 0)
 
     def _admit(self) -> None:
         while self._replicas and self.taken + self._replicas[0].size <= self._total:

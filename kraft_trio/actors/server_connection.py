@@ -276,6 +276,8 @@ class ServerConnection:
                 if not lane.enter_now(units):
                     await lane.enter(units, self.peer_host)
             if not is_admitted:
+                if self._held + held > self._memory.per_connection:
+                    await self._wait_for_share(held)
                 for_replica = self.is_of_replica or is_beginning
                 if not self._memory.take_now(held, for_replica=for_replica):
                     await self._memory.take(held, for_replica=for_replica)
@@ -362,8 +364,8 @@ class ServerConnection:
     async def _admit(self, size: int) -> None:
         """Wait for memory for a large frame, in this connection's share and in the whole budget."""
         self._receives = False
-        while self._held and self._held + size > self._memory.per_connection:
-            await self._room.park()
+        if self._held + size > self._memory.per_connection:
+            await self._wait_for_share(size)
         if self.is_of_replica:
             await self._memory.take(size, for_replica=True)
         else:
@@ -371,6 +373,12 @@ class ServerConnection:
         self._held += size
         self._admitted = size
         self._receives = True
+
+    async def _wait_for_share(self, size: int) -> None:
+        """Wait until this connection, which holds too much for it, may hold so many bytes more."""
+        self._memory.waits += 1
+        while self._held + size > self._memory.per_connection:
+            await self._room.park()
 
     def _end_arrival(self) -> None:
         """The frame that was being received, if any, is here or will never be."""

@@ -23,6 +23,11 @@ async def test_clients_never_take_what_is_kept_for_replicas() -> None:
     assert not budget.take_now(1, for_replica=True)
 
 
+def test_an_answer_is_no_larger_than_what_a_connection_may_hold() -> None:
+    budget = MemoryBudget(TOTAL, per_connection=2 * 1024**2)
+    assert [budget.answer_room(for_replica=is_replica) for is_replica in (False, True)] == [2 * 1024**2] * 2
+
+
 async def test_room_comes_first_come_first_served() -> None:
     budget = MemoryBudget(TOTAL)
     budget.take_now(FOR_CLIENTS, for_replica=False)

@@ -22,7 +22,7 @@ from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.codec import RequestHeader, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
@@ -286,6 +286,25 @@ async def test_large_requests_that_read_the_log_do_not_wait_for_each_other() -> 
         await ours.send_all(request_at(0))
         await trio.testing.wait_all_tasks_blocked()
         assert stream.taken == encode_response(FETCH_SNAPSHOT, 1, 0, answer_to(0))
+        nursery.cancel_scope.cancel()
+    assert memory.taken == 0
+
+
+@pytest.mark.parametrize(("size", "held"), [(40_000, 2), (70_000, 1)])
+async def test_requests_of_one_connection_hold_no_more_than_its_share(size: int, held: int) -> None:
+    """Small ones, and those that wait before they are received."""
+    memory, lanes = MemoryBudget(2**24, per_connection=100_000), ClientLanes()
+    ours, theirs = trio.testing.memory_stream_pair()
+    router = Silent()
+    ask = encode_request(DESCRIBE_QUORUM, 1, 1, "", DescribeQuorumRequest("t" * (size - 50)))
+    async with running(lanes), trio.open_nursery() as nursery:
+        nursery.start_soon(serving(wide(theirs), router, memory, lanes=lanes, max_request_bytes=size).run)
+        await ours.send_all(4 * ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(router.replies), memory.waits) == (held, 1)
+        router.replies[0].answer(DescribeQuorumResponse(topic="t"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(router.replies), memory.waits) == (held + 1, 2)
         nursery.cancel_scope.cancel()
     assert memory.taken == 0
 
