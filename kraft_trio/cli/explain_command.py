@@ -24,8 +24,6 @@ from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.security.client_network import client_network, peer_network
-from kraft_trio.wire.network import Network
 
 _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
 
@@ -49,7 +47,7 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     """
     options: QuorumOptions = context.obj
     config = None if config_path is None else read_config(config_path)
-    endpoints, network = _asked(context, options, config)
+    endpoints, network = _asked(context, options, config), options.network(config)
     command_config = options.command_config
     if (
         config is not None
@@ -80,17 +78,13 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
         raise NetworkError(f"critical: {', '.join(critical)}")
 
 
-def _asked(
-    context: click.Context, options: QuorumOptions, config: NodeConfig | None
-) -> tuple[Sequence[Endpoint], Network]:
-    """The nodes to ask, and how to connect.  The configured node is one of them, unless others are named."""
+def _asked(context: click.Context, options: QuorumOptions, config: NodeConfig | None) -> Sequence[Endpoint]:
+    """The nodes to ask.  The configured node is one of them, unless others are named."""
     endpoints = options.endpoints(context, config)
-    if config is None or options.command_config is not None:
-        return endpoints, client_network(options.command_config)
-    own = own_endpoint(config)
-    if own is not None and options.bootstrap_controller is None and options.bootstrap_server is None:
-        endpoints = tuple(dict.fromkeys((own, *endpoints)))
-    return endpoints, peer_network(config)
+    own = None if config is None else own_endpoint(config)
+    if own is None or options.bootstrap_controller is not None or options.bootstrap_server is not None:
+        return endpoints
+    return tuple(dict.fromkeys((own, *endpoints)))
 
 
 def claims_text(situation: Situation) -> str:

@@ -21,6 +21,7 @@ from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, NetworkError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.client_network import client_network, peer_network
+from kraft_trio.wire.network import Network
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,12 +88,13 @@ class QuorumOptions:
 
         Raises UsageError, ConfigError.
         """
-        endpoints = self.endpoints(context, config)
+        return AdminClient(self.endpoints(context, config), request_timeout_ms=ANSWER_MS, network=self.network(config))
+
+    def network(self, config: NodeConfig | None = None) -> Network:
+        """How to connect: as --command-config says, or else as the node does.  Raises ConfigError."""
         if config is not None and self.command_config is None:
-            network = peer_network(config)
-        else:
-            network = client_network(self.command_config)
-        return AdminClient(endpoints, request_timeout_ms=ANSWER_MS, network=network)
+            return peer_network(config)
+        return client_network(self.command_config)
 
     def command(self, endpoints: Sequence[Endpoint]) -> str:
         """What another command to the same nodes begins with."""

@@ -19,6 +19,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import SaslNetwork
 from kraft_trio.storage.quarantine import note_damage
 from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 
 def formatted(directory: Path) -> tuple[str, NodeConfig]:
@@ -151,3 +152,7 @@ def test_quorum_is_asked_as_the_node_asks_it(
     assert again in capsys.readouterr().out
     assert run(["metadata-quorum", "--bootstrap-controller", "b:2", "explain", "-c", file]) == 1
     assert asked[1][1] == (Endpoint("b", 2),)
+    client = tmp_path / "client.properties"
+    client.write_text("")
+    assert run(["metadata-quorum", "--command-config", str(client), "explain", "-c", file]) == 1
+    assert (type(asked[2][0]), asked[2][1]) == (TcpNetwork, endpoints), "as the operator asks, but the same nodes"
