@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -36,6 +37,20 @@ def board(watch: QuorumWatch) -> dict[str, Any]:
 
 def codes(watch: QuorumWatch) -> list[str]:
     return [finding["code"] for finding in board(watch)["findings"]]
+
+
+@on_cluster()
+async def test_every_field_is_documented(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    async with watching(cluster, 1, 2, 3) as watch:
+        await cluster.wait_until(lambda: len(watch.watches) == 3)
+        told = board(watch)
+    document = (Path(__file__).parents[2] / "docs" / "DASHBOARD.md").read_text()
+    fields = document.partition("A `board` has these fields")[2].partition("##")[0]
+    assert [name for name in told if f"`{name}`" not in fields] == []
+    for kind in ("claims", "findings", "survival", "voters"):
+        [row] = [row for row in fields.splitlines() if row.startswith(f"| `{kind}` |")]
+        assert [name for name in told[kind][0] if f"`{name}`" not in row] == [], kind
 
 
 @on_cluster()
