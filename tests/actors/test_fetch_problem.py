@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_trio.actors.answers import Answer, Ready
+from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.snapshot_fetch import FIRST_PAUSE_S
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
@@ -16,6 +18,8 @@ from kraft_trio.status.health import readiness
 from kraft_trio.status.own_view import own_view
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.part_file import SPARED_BYTES
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
+from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 from tests.support.trimming import on_trimming_cluster, trimmed, until_alike
 
@@ -111,6 +115,26 @@ async def test_snapshot_without_room_is_a_problem_until_it_is_taken(cluster: Clu
         assert "snapshot refused: " in str(own_view(node.tree)["fetchProblem"])
     assert "snapshot refused: " in str(without_leader(node))
     await FreeDisk(behind.id).take(cluster)
+    await until_alike(cluster)
+    assert own_view(node.tree)["fetchProblem"] is None
+
+
+@on_trimming_cluster()
+async def test_snapshot_that_the_leader_refuses_is_a_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await cluster.wait_for_leader()
+    behind = cluster.machines[cluster.others(leader)[0].key.id]
+    behind.kill()
+    await trimmed(leader)
+
+    async def refuse(*_: object) -> Answer:
+        return Ready(FetchSnapshotResponse(ErrorCode.cluster_authorization_failed))
+
+    with monkeypatch.context() as denying:
+        denying.setattr(LeaderRequests, "fetch_snapshot", refuse)
+        node = await behind.start()
+        assert node is not None
+        told = f"node {leader.key.id} answers cluster_authorization_failed"
+        await cluster.wait_until(lambda: own_view(node.tree)["fetchProblem"] == told)
     await until_alike(cluster)
     assert own_view(node.tree)["fetchProblem"] is None
 
