@@ -42,6 +42,13 @@ async def test_grace_time_of_a_request(cluster: Cluster) -> None:
     assert metric(cluster, "number-of-cut-connections") == 1
 
 
+@on_cluster(voters=1, settings={"kraft.first.request.timeout.ms": "9000"})
+async def test_time_for_the_first_request(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    assert 9 <= await closes_after_s(cluster, b"") < 12
+    assert metric(cluster, "number-of-cut-connections") == 1
+
+
 @on_cluster(voters=1, settings={"kraft.transfer.min.bytes.per.second": "0", "connections.max.idle.ms": "1000"})
 async def test_slow_requests_may_be_allowed(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
@@ -82,17 +89,21 @@ async def test_requests_in_flight(cluster: Cluster) -> None:
             assert metric(cluster, "number-of-paused-connections") == (number >= 2)
 
 
-@on_cluster(voters=1, settings={"kraft.connection.max.request.bytes": str(2 * 2**20)})
-async def test_request_memory_of_one_connection(cluster: Cluster) -> None:
-    await cluster.wait_for_leader()
-    size = 2 * 2**20 + 1
-    stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
-    async with stream:
-        await stream.send_all(HELLO + size.to_bytes(4, "big"))
-        with trio.fail_after(3):
-            while await stream.receive_some():
-                pass
-    assert metric(cluster, "number-of-malformed-requests") == 1
+@pytest.mark.parametrize("key", ["kraft.connection.max.request.bytes", "socket.request.max.bytes"])
+def test_size_of_a_request(key: str) -> None:
+    @on_cluster(voters=1, settings={key: str(2 * 2**20)})
+    async def story(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        size = 2 * 2**20 + 1
+        stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))
+        async with stream:
+            await stream.send_all(HELLO + size.to_bytes(4, "big"))
+            with trio.fail_after(3):
+                while await stream.receive_some():
+                    pass
+        assert metric(cluster, "number-of-malformed-requests") == 1
+
+    story()
 
 
 @pytest.mark.parametrize(
