@@ -42,24 +42,24 @@ class DiskProbe:
     async def checks(self) -> tuple[Check, ...]:
         if trio.current_time() - self._looked_at_s < FRESH_S:
             return self._newest
-        found = _hanging()
-        self.newest_free_bytes = None
+        found, free = _hanging(), None
         with trio.move_on_after(PROBE_TIMEOUT_S):
-            found = await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._thread)
-        self._looked_at_s, self._newest = trio.current_time(), found
+            found, free = await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._thread)
+        self._looked_at_s, self._newest, self.newest_free_bytes = trio.current_time(), found, free
         return found
 
-    def _look(self) -> tuple[Check, ...]:
+    def _look(self) -> tuple[tuple[Check, ...], int | None]:
+        """The checks, and what is left.  In a thread, whose late answer counts no more."""
         try:
             may_write = os.access(self._directory, os.W_OK | os.X_OK)
-            self.newest_free_bytes = free = self._free_bytes(self._directory)
+            free = self._free_bytes(self._directory)
         except OSError as error:
-            return Check("log-directory-writable", error.strerror), Check("disk-space", error.strerror)
+            return (Check("log-directory-writable", error.strerror), Check("disk-space", error.strerror)), None
         refused = None if may_write else f"{self._directory} cannot be written"
         short = None
         if free is not None and free < MIN_FREE_BYTES:
             short = f"{free} bytes left, at least {MIN_FREE_BYTES} expected"
-        return Check("log-directory-writable", refused), Check("disk-space", short)
+        return (Check("log-directory-writable", refused), Check("disk-space", short)), free
 
 
 def _hanging() -> tuple[Check, ...]:

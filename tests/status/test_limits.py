@@ -71,6 +71,8 @@ async def test_a_disk_that_hangs_holds_one_thread(monkeypatch: pytest.MonkeyPatc
         assert len(looks) == 1
     finally:
         released.set()
+    async with probe._thread:
+        assert probe.newest_free_bytes is None, "an answer that came too late is none"
 
 
 async def test_a_full_disk_is_not_ready(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
