@@ -20,7 +20,7 @@ import trio
 
 from harness.ports import free_ports
 from harness.waiting import WAIT_SECONDS
-from kraft_trio.cli import run
+from kraft_trio.cli import run, server
 from kraft_trio.cli.config_option import parse_overrides
 from kraft_trio.cli.logging import configure_logging
 from kraft_trio.client.log_client import LogClient
@@ -77,6 +77,14 @@ class TestRefusals:
         warning, error = capsys.readouterr().err.splitlines()
         assert warning == f"kraft: warning: {path}: node.idd: unknown key, ignored; the nearest known one is node.id"
         assert "there is no such directory" in error
+
+    def test_texts_in_its_log_are_cut_as_its_key_says(
+        self, properties: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        limits: list[int] = []
+        monkeypatch.setattr(server, "limit_texts", limits.append)
+        assert run(["server", "start", "-c", properties(**{"kraft.log.text.max.characters": "30"})]) == 1
+        assert limits == [30]
 
     def test_a_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == 1
