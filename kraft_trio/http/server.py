@@ -112,6 +112,7 @@ class HttpServer:
             with trio.move_on_after(self._limits.head_s) as scope:
                 await secured.start(self._take_turn)
             if scope.cancelled_caught:
+                self._cut()
                 raise trio.BrokenResourceError("the TLS handshake did not come in time")
         except BaseException:
             await trio.aclose_forcefully(stream)

@@ -336,3 +336,19 @@ async def test_clients_that_are_too_slow_are_cut(tmp_path: Path) -> None:
         await slow.send_all(b"GET / HT")
         assert (await slow.receive_some()).startswith(b"HTTP/1.1 408 ")
         assert served.node.metrics.values()["number-of-cut-connections"] == 2
+
+
+async def test_client_that_sends_no_body_is_cut(tmp_path: Path) -> None:
+    async with serving(tmp_path, http_request_timeout_ms=1) as served, await served.connect() as slow:
+        await slow.send_all(request("/livez", "Content-Length: 5\r\n"))
+        assert (await slow.receive_some()).startswith(b"HTTP/1.1 408 ")
+        assert served.node.metrics.values()["number-of-cut-connections"] == 1
+
+
+async def test_client_that_takes_too_long_for_its_handshake_is_cut(tmp_path: Path) -> None:
+    tls = {"HTTPS": tls_of(tmp_path)}
+    async with serving(tmp_path, "HTTPS", listener_tls=tls, http_request_timeout_ms=1) as served:
+        async with await served.connect() as slow:
+            await slow.send_all(b"\x16\x03\x01")
+            assert await slow.receive_some() == b""
+        assert served.node.metrics.values()["number-of-cut-connections"] == 1
