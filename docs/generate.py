@@ -23,6 +23,7 @@ from kraft_trio.config.tls_fields import TLS_KEYS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
+from kraft_trio.security.sasl_mechanisms import MAX_SCRAM_TOKEN_BYTES
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.machine import Machine
@@ -74,6 +75,7 @@ LIMITS = (
 FIXED_LIMITS = (
     (REQUEST_ELEMENTS, "Array elements and tagged fields of one request."),
     (MAX_READING_BYTES, "Bytes of a Fetch or FetchSnapshot request.  A larger one closes its connection."),
+    (MAX_SCRAM_TOKEN_BYTES, "Bytes of a token of SCRAM.  A larger one fails the login."),
     (MAX_RECORDS, "Records of a produced batch."),
     (MAX_HEADERS, "Headers of a produced record."),
     (MAX_BATCH_HEADERS, "Headers of all records of a produced batch."),
