@@ -108,7 +108,7 @@ async def test_refusal_comes_out_of_the_thread() -> None:
 BOMBS = {
     "headers": bombs.many_headers(Compression.ZSTD, 500_000),
     "headers, small": bombs.many_headers(Compression.ZSTD, MAX_HEADERS + 1),
-    "records": bombs.repeated_record(Compression.ZSTD, MAX_RECORDS + 1),
+    "records": bombs.tiny_records(Compression.ZSTD, MAX_RECORDS + 1),
     "expansion": bombs.bomb_of_small_values(Compression.ZSTD, 160),
     "not in their place": bombs.repeated_record(Compression.GZIP, 100_000),
     "claim": bombs.claimed_count(Compression.SNAPPY),
