@@ -39,19 +39,27 @@ class ListenerAdmission:
 
         An error code is no alternative, because each fitting one stops Kafka's raft client for good.
         """
-        if listener_name in self._controller_listeners:
+        if listener_name in self._controller_listeners or not is_of_replica(request):
             return
-        match request:
-            case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
-                pass
-            case UpdateRaftVoterRequest() | DiscoverVotersRequest():
-                pass
-            case FetchRequest(replica_id=replica_id) | FetchSnapshotRequest(replica_id=replica_id) if replica_id >= 0:
-                pass
-            case _:
-                return
         what = type(request).__name__.removesuffix("Request")
         raise ProtocolError(
             f"{what} between replicas on listener {listener_name}: served on "
             f"{', '.join(sorted(self._controller_listeners))} only (controller.listener.names)"
         )
+
+
+def is_of_replica(request: Any) -> bool:
+    """Whether only replicas of the quorum send this request."""
+    match request:
+        case FetchRequest() | FetchSnapshotRequest():
+            return request.replica_id >= 0
+        case (
+            VoteRequest()
+            | BeginQuorumEpochRequest()
+            | EndQuorumEpochRequest()
+            | UpdateRaftVoterRequest()
+            | DiscoverVotersRequest()
+        ):
+            return True
+        case _:
+            return False

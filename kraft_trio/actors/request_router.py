@@ -321,23 +321,6 @@ class RequestRouter:
         return Forwarded(self._forwarder, leader, api, request, self._config.request_timeout_ms, refusal)
 
 
-def is_of_replica(request: Any) -> bool:
-    """Whether only replicas of the quorum send this request."""
-    match request:
-        case FetchRequest() | FetchSnapshotRequest():
-            return request.replica_id >= 0
-        case (
-            VoteRequest()
-            | BeginQuorumEpochRequest()
-            | EndQuorumEpochRequest()
-            | UpdateRaftVoterRequest()
-            | DiscoverVotersRequest()
-        ):
-            return True
-        case _:
-            return False
-
-
 def _only(responses: Sequence[Any]) -> Any:
     return responses[0]
 

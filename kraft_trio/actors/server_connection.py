@@ -18,9 +18,10 @@ from kraft_trio.actors.client_lane import (
     other_units,
     produce_units,
 )
+from kraft_trio.actors.listener_admission import is_of_replica
 from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 from kraft_trio.actors.request_failures import RequestFailedError
-from kraft_trio.actors.request_router import RequestRouter, is_of_replica
+from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.snapshot_server import MAX_PIECE_BYTES
 from kraft_trio.config.tls_fields import PrincipalRule
 from kraft_trio.errors import (
