@@ -87,6 +87,32 @@ async def test_requests_that_arrive_leave_room_for_others() -> None:
         budget.give_back(size)
 
 
+@pytest.mark.parametrize("is_arrival", [False, True])
+async def test_a_request_that_arrives_overtakes_nobody(is_arrival: bool) -> None:
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS - LARGE, for_replica=False)
+    order: list[str] = []
+
+    async def take_first() -> None:
+        await (budget.take_for_arrival(LARGE + 1) if is_arrival else budget.take(LARGE + 1, for_replica=False))
+        order.append("first")
+
+    async def arrive() -> None:
+        await budget.take_for_arrival(LARGE)
+        order.append("second")
+
+    async with trio.open_nursery() as nursery:
+        for one in (take_first, arrive):
+            nursery.start_soon(one)
+            await trio.testing.wait_all_tasks_blocked()
+        assert order == []
+        budget.give_back(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert order == ["first"]
+        budget.give_back(LARGE)
+    assert order == ["first", "second"]
+
+
 async def test_a_request_that_could_arrive_gets_the_next_room() -> None:
     """Or small ones could keep it waiting for ever."""
     budget = MemoryBudget(TOTAL)
