@@ -309,6 +309,21 @@ async def test_requests_of_one_connection_hold_no_more_than_its_share(size: int,
     assert memory.taken == 0
 
 
+async def test_large_request_that_has_arrived_leaves_room_for_the_next() -> None:
+    """Although nobody has answered it yet."""
+    memory, lanes, size = MemoryBudget(2**24), ClientLanes(), 2**22
+    router = Silent()
+    large = encode_request(API_VERSIONS, 3, 1, "", ApiVersionsRequest(client_software_name="x" * (size - 100)))
+    async with running(lanes), trio.open_nursery() as nursery:
+        for _ in range(2):
+            ours, theirs = trio.testing.memory_stream_pair()
+            nursery.start_soon(serving(wide(theirs), router, memory, lanes=lanes, max_request_bytes=size).run)
+            await ours.send_all(large)
+            await trio.testing.wait_all_tasks_blocked()
+        assert len(router.replies) == 2
+        nursery.cancel_scope.cancel()
+
+
 class Silent:
     """Routes requests to somebody who answers none of them."""
 
