@@ -41,3 +41,15 @@ async def test_node_is_ready_once_its_leader_answers_again(cluster: Cluster) -> 
     cluster.heal()
     await cluster.wait_until(lambda: follower.tree.fetch_problem.reason is None)
     assert [check.problem for check in readiness(follower.tree, ())] == [None, None, None]
+
+
+@on_cluster()
+async def test_failure_counts_once_it_has_lasted_for_the_fetch_timeout(cluster: Cluster) -> None:
+    """One that is over sooner costs nothing, such as a leader that has just ended."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower, _ = cluster.others(leader)
+    for lasted_s, is_ready in ((0.0, True), (follower.config.fetch_timeout_ms / 1000, False)):
+        follower.tree.fetch_problem.ended()
+        follower.tree.fetch_problem.failed("x", trio.current_time() - lasted_s)
+        assert all(check.problem is None for check in readiness(follower.tree, ())) is is_ready
