@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 
 import attrs
 import click
@@ -17,13 +16,11 @@ from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOpt
 from kraft_trio.cli.stopped_node import own_endpoint, with_directory
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.explanation import explanation_fields
-from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import PLAINTEXT
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import contradictions, findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
-from kraft_trio.protocol.types import Endpoint
 
 _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
 
@@ -47,7 +44,8 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     """
     options: QuorumOptions = context.obj
     config = None if config_path is None else read_config(config_path)
-    endpoints, network = _asked(context, options, config), options.network(config)
+    own = None if config is None else own_endpoint(config)
+    endpoints, network = options.endpoints(context, config, own), options.network(config)
     command_config = options.command_config
     if (
         config is not None
@@ -76,15 +74,6 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     critical = [finding.code for finding in found if finding.severity is Severity.CRITICAL]
     if critical:
         raise NetworkError(f"critical: {', '.join(critical)}")
-
-
-def _asked(context: click.Context, options: QuorumOptions, config: NodeConfig | None) -> Sequence[Endpoint]:
-    """The nodes to ask.  The configured node is one of them, unless others are named."""
-    endpoints = options.endpoints(context, config)
-    own = None if config is None else own_endpoint(config)
-    if own is None or options.bootstrap_controller is not None or options.bootstrap_server is not None:
-        return endpoints
-    return tuple(dict.fromkeys((own, *endpoints)))
 
 
 def claims_text(situation: Situation) -> str:

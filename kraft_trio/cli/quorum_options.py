@@ -101,10 +101,16 @@ class QuorumOptions:
         connecting = "" if self.command_config is None else f" --command-config {shlex.quote(self.command_config)}"
         return f"kraft metadata-quorum --bootstrap-controller {','.join(map(str, endpoints))}{connecting}"
 
-    def endpoints(self, context: click.Context, config: NodeConfig | None = None) -> tuple[Endpoint, ...]:
-        """The nodes to ask.  Raises UsageError, ConfigError."""
+    def endpoints(
+        self, context: click.Context, config: NodeConfig | None = None, own: Endpoint | None = None
+    ) -> tuple[Endpoint, ...]:
+        """The nodes to ask: those that are named, or else `own` and those that a node's configuration names.
+
+        Raises UsageError, ConfigError.
+        """
         if self.bootstrap_controller is None and self.bootstrap_server is None and config is not None:
-            known = (*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
+            told = (own, *config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
+            known = tuple(dict.fromkeys(endpoint for endpoint in told if endpoint is not None))
             if known:
                 return known
         if (self.bootstrap_controller is None) == (self.bootstrap_server is None):

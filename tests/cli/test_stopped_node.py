@@ -76,6 +76,17 @@ def test_directory_of_an_observer_is_looked_at(tmp_path: Path, capsys: pytest.Ca
     assert f"Found on this machine: {tmp_path}/node: there is no such directory." in capsys.readouterr().out
 
 
+def test_directory_of_a_node_that_names_no_other_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, config = formatted(tmp_path)
+    lines = Path(file).read_text().splitlines(keepends=True)
+    Path(file).write_text("".join(line for line in lines if "bootstrap" not in line))
+    Path(config.metadata_log_dir).rename(tmp_path / "elsewhere")
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    assert "Found on this machine: " in capsys.readouterr().out
+
+
 def test_sound_directory_is_not_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, config = formatted(tmp_path)
     assert problem_of(config) is None
