@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,9 +12,11 @@ import structlog.testing
 from hypothesis import given, settings
 
 from kraft_trio.config import NodeConfig, parse_config
+from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import APIS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
@@ -41,6 +44,7 @@ from tests.support.access_matrix import (
     rows,
     told_by_ours,
 )
+from tests.support.certificates import authority, issue
 from tests.wire.values import VALUES
 
 FORWARDER = "forwarder"
@@ -264,3 +268,37 @@ def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
         config_of(tmp_path / "acl.toml", authorizer_class_name="MyAuthorizer")
     with pytest.raises(ConfigError, match=r"super.users=bob: 'bob' does not begin with User:"):
         config_of(tmp_path / "acl.toml", super_users="bob")
+
+
+VOTER = '[[voter]]\nprincipal = "User:node-2"\nnode-id = 2\n'
+SECURE = {
+    "listener_security_protocol_map": "CONTROLLER:SSL",
+    "ssl_principal_mapping_rules": "RULE:^CN=(node-.),.*$/$1/",
+}
+LOGIN = {
+    "listener_security_protocol_map": "CONTROLLER:SASL_SSL",
+    "sasl_enabled_mechanisms": "PLAIN",
+    "sasl_mechanism_controller_protocol": "PLAIN",
+    "sasl_jaas_config": f'{PLAIN_MODULE} required username="node" password="x";',
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "more", "refusal"),
+    [
+        ("node-2", VOTER, {}, None),
+        ("node-3", VOTER, {}, "User:node-3 may not speak for node 2"),
+        ("else", VOTER, {}, "no rule of ssl.principal.mapping.rules matches"),
+        ("node-3", "", {}, None),
+        ("node-3", VOTER, LOGIN, None),
+    ],
+    ids=["its own", "another", "no principal", "no bindings", "SASL names who it is"],
+)
+def test_who_may_answer_as_a_voter(
+    name: str, rules: str, more: dict[str, str], refusal: str | None, tmp_path: Path
+) -> None:
+    control = access(tmp_path, rules, **{**SECURE, **more})
+    certificate = ssl.PEM_cert_to_DER_cert(issue(authority(), name).cert_chain_pems[0].bytes().decode())
+    told = control.refusal_of_server(certificate, ReplicaKey(2))
+    assert told is None if refusal is None else refusal in str(told)
+    assert control.refusal_of_server(None, ReplicaKey(2)) is None

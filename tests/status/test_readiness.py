@@ -53,3 +53,11 @@ async def test_failure_counts_once_it_has_lasted_for_the_fetch_timeout(cluster: 
         follower.tree.fetch_problem.ended()
         follower.tree.fetch_problem.failed("x", trio.current_time() - lasted_s)
         assert all(check.problem is None for check in readiness(follower.tree, ())) is is_ready
+
+
+@on_cluster(voters=1)
+async def test_leader_is_its_own(cluster: Cluster) -> None:
+    """Whatever failed before it led."""
+    leader = await cluster.wait_for_leader()
+    leader.tree.fetch_problem.failed("x", trio.current_time() - 1000)
+    assert all(check.problem is None for check in readiness(leader.tree, ()))
