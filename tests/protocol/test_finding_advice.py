@@ -136,6 +136,8 @@ def test_last_voter_that_does_not_hear_the_leader_either_elects_nobody(
 ) -> None:
     found = findings(Situation((silent(1), says(2, fetch_problem=problem), silent(3))))
     assert [finding.code for finding in found] == ["no-majority", *expected]
+    majority = findings(Situation((silent(1), says(2, fetch_problem=problem), says(3, fetch_problem=problem))))
+    assert "leader-not-reached" in [finding.code for finding in majority], "two of them elect another"
 
 
 def test_what_is_found_in_the_directory_of_a_silent_node_is_told() -> None:
