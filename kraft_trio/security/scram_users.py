@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 
 import attrs
 
 from kraft_trio.config.sasl_fields import SCRAM_SHA_512
 from kraft_trio.logs import get_logger
+from kraft_trio.security.file_identity import file_identity
 from kraft_trio.security.scram_credential import MIN_ITERATIONS, ScramCredential, hash_bytes
 from kraft_trio.security.scram_file import read_scram_file
 from kraft_trio.security.watched_files import WatchedFiles
@@ -27,7 +27,7 @@ class ScramUsers:
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         self._of_user: dict[str, tuple[ScramCredential, ...]] = {}
         self.files = WatchedFiles(
-            lambda: _identity(path),
+            lambda: file_identity(path),
             self._take,
             taken=lambda: log.info("SCRAM users taken over", users=len({name for _, name in self._credentials})),
             refused=lambda reason: log.warning("changed SCRAM users not used", reason=reason),
@@ -76,12 +76,3 @@ class ScramUsers:
             self._of_user[credential.name] = (*self._of_user.get(credential.name, ()), credential)
         if credentials:
             self._secret = credentials[0].server_key
-
-
-def _identity(path: str) -> object:
-    """What changes when the file changes."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        return error.errno
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode

@@ -270,6 +270,17 @@ def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
         config_of(tmp_path / "acl.toml", super_users="bob")
 
 
+def test_rules_are_read_again_once_the_node_may_read_them(tmp_path: Path) -> None:
+    """Whoever runs this test may perhaps read them all the time."""
+    control = access(tmp_path)
+    with structlog.testing.capture_logs() as lines:
+        for mode in (0o000, 0o600):
+            (tmp_path / "acl.toml").chmod(mode)
+            control.files.look()
+    assert len(lines) == 2
+    assert lines[1]["event"] == "access rules taken over"
+
+
 VOTER = '[[voter]]\nprincipal = "User:node-2"\nnode-id = 2\n'
 SECURE = {
     "listener_security_protocol_map": "CONTROLLER:SSL",
