@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import trio
 
 from kraft_trio.dashboard.app import ALLOWED, EXPLAIN, Pages, error
-from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Exchange
+from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
 from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.status.explained import Explained
@@ -45,6 +45,18 @@ class Turns:
         await trio.sleep_until(turn_s)
 
 
+class PacedEndpoint:
+    """Has every request wait for its turn, also one that will be refused."""
+
+    def __init__(self, inner: Endpoint) -> None:
+        self._inner = inner
+        self._turns, self._turns_of_explanations = Turns(REQUESTS_PER_S), Turns(EXPLANATIONS_PER_S)
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await (self._turns_of_explanations if exchange.path == EXPLAIN else self._turns).wait()
+        await self._inner(exchange)
+
+
 class StatusApplication:
     """Answers the requests of one node's HTTP listener.  All of them only read."""
 
@@ -55,7 +67,6 @@ class StatusApplication:
         self._pages = pages
         self._explained = Explained(tree)
         self._readers = StreamPlaces(tree.config.max_http_streams, error, tree.refusals.refused_stream)
-        self._turns, self._turns_of_explanations = Turns(REQUESTS_PER_S), Turns(EXPLANATIONS_PER_S)
         self._endpoints: dict[str, Callable[[Exchange], Awaitable[None]]] = {
             "/metrics": self._metrics,
             "/livez": self._livez,
@@ -68,8 +79,6 @@ class StatusApplication:
         """Raises Disconnected."""
         try:
             if exchange.path in ALLOWED:
-                is_explanation = exchange.path == EXPLAIN
-                await (self._turns_of_explanations if is_explanation else self._turns).wait()
                 await self._pages.answer(exchange)
                 return
             await exchange.body(MAX_BODY_BYTES)
@@ -82,7 +91,6 @@ class StatusApplication:
         elif exchange.method not in ("GET", "HEAD"):
             await exchange.respond(405, error("only GET and HEAD are served"))
         else:
-            await self._turns.wait()
             await endpoint(exchange)
 
     async def _metrics(self, exchange: Exchange) -> None:

@@ -19,7 +19,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.http_users import AuthenticatedEndpoint, HttpUsers
-from kraft_trio.status.app import StatusApplication
+from kraft_trio.status.app import PacedEndpoint, StatusApplication
 from kraft_trio.status.explained import config_named_by, endpoints_known_to
 from kraft_trio.status.node_status import NodeStatus
 from kraft_trio.tracing.event_feed import EventFeed
@@ -75,7 +75,7 @@ class StatusServer:
             application = AuthenticatedEndpoint(application, users, delay_s, self._failed_authentication, error)
         https = None if tree.credentials is None else tree.credentials.https
         self._server = HttpServer(
-            application,
+            PacedEndpoint(application),
             self._listener,
             limits_of(config),
             error,

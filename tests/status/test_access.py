@@ -22,6 +22,7 @@ from kraft_trio.security.http_users import HttpUsers
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_file import add_to_scram_file
 from kraft_trio.security.watched_files import reload_all
+from kraft_trio.status.app import Turns
 from tests.status.test_listener import Answer, Served, request, serving
 from tests.support.certificates import authority, client_of, foreign_authority, issue, write_store, write_trust
 
@@ -352,3 +353,22 @@ async def test_client_that_takes_too_long_for_its_handshake_is_cut(tmp_path: Pat
             await slow.send_all(b"\x16\x03\x01")
             assert await slow.receive_some() == b""
         assert served.node.metrics.values()["number-of-cut-connections"] == 1
+
+
+@pytest.mark.parametrize(("has_users", "status"), [(True, 401), (False, 404)])
+async def test_refused_requests_wait_for_their_turn_too(
+    has_users: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = 0
+    wait = Turns.wait
+
+    async def counted(self: Turns) -> None:
+        nonlocal waits
+        waits += 1
+        await wait(self)
+
+    monkeypatch.setattr(Turns, "wait", counted)
+    file = str(write_user(tmp_path / "users")) if has_users else ""
+    async with serving(tmp_path, http_users_file=file) as served:
+        assert (await served.get("/nothing")).status == status
+    assert waits == 1

@@ -14,7 +14,7 @@ from kraft_trio.dashboard.quorum_watch import QuorumWatch
 from kraft_trio.http.stream_places import StreamPlaces
 from kraft_trio.simulation import Cluster
 from kraft_trio.status import health
-from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S, StatusApplication
+from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S, PacedEndpoint, StatusApplication
 from kraft_trio.status.health import DiskProbe
 from kraft_trio.status.node_status import NodeStatus
 from kraft_trio.tracing.event_feed import EventFeed
@@ -27,7 +27,8 @@ async def test_a_flood_of_requests_waits_for_its_turn(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     tree, feed = cluster.nodes[1].tree, EventFeed(lambda: 0)
     watch = QuorumWatch(tree.network, list, fetch_timeout_ms=1000, wall_clock_ms=lambda: 0)
-    application = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(watch, dict, StreamPlaces(1, error)))
+    pages = Pages(watch, dict, StreamPlaces(1, error))
+    application = PacedEndpoint(StatusApplication(tree, NodeStatus(tree, feed), feed, pages))
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         for _ in range(3 * REQUESTS_PER_S + 1):
@@ -40,7 +41,8 @@ async def test_a_flood_of_explanations_delays_no_other_request(cluster: Cluster)
     await cluster.wait_for_leader()
     tree, feed = cluster.nodes[1].tree, EventFeed(lambda: 0)
     watch = QuorumWatch(tree.network, list, fetch_timeout_ms=1000, wall_clock_ms=lambda: 0)
-    application = StatusApplication(tree, NodeStatus(tree, feed), feed, Pages(watch, dict, StreamPlaces(1, error)))
+    pages = Pages(watch, dict, StreamPlaces(1, error))
+    application = PacedEndpoint(StatusApplication(tree, NodeStatus(tree, feed), feed, pages))
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         for _ in range(3 * EXPLANATIONS_PER_S + 1):
