@@ -130,7 +130,9 @@ class ClientLane:
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def charge(self, units: int) -> None:
-        """Add to the cost of this turn, because an admitted request turned out to cost more."""
+        """Add to the cost of this turn, because a request that was admitted in this one or before costs more now."""
+        if (number := self._turns.number) > self._turn:
+            self._turn, self._spent = number, 0
         self._spent += units
 
     def admit(self) -> None:

@@ -74,6 +74,19 @@ def test_costly_request_uses_up_the_turns_it_costs() -> None:
     assert {after - before for (before, _), (after, _) in pairwise(turns)} == {10}
 
 
+def test_answer_to_an_earlier_request_uses_up_the_turn_in_which_it_is_sent() -> None:
+    async def main() -> None:
+        lane = ClientLanes().others
+        assert lane.enter_now(1)
+        await trio.lowlevel.checkpoint()
+        lane.charge(OTHER_UNITS_PER_TURN)
+        assert not lane.enter_now(1)
+        await trio.lowlevel.checkpoint()
+        assert lane.enter_now(1)
+
+    run_deterministically(main, seed=1)
+
+
 def test_produce_does_not_wait_for_what_else_is_asked() -> None:
     async def main() -> None:
         lanes = ClientLanes()
