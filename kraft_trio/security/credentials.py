@@ -15,6 +15,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.security.certificates import KEY_STORE, Certificate, certificates_of
 from kraft_trio.security.file_identity import file_identity
+from kraft_trio.security.own_handshake import OwnHandshake
 from kraft_trio.security.tls_context import client_context, server_context
 from kraft_trio.security.tls_network import TlsNetwork
 from kraft_trio.security.watched_files import WatchedFiles
@@ -26,13 +27,21 @@ log = get_logger(__name__)
 class Credentials:
     """One SSL context, made again when one of its files has changed.  Connections keep the context they began with."""
 
-    def __init__(self, name: str, tls: TlsFields, make: Callable[[TlsFields], ssl.SSLContext]) -> None:
-        """`name`: the listener, for messages.  Raises ConfigError."""
+    def __init__(
+        self, name: str, tls: TlsFields, make: Callable[[TlsFields], ssl.SSLContext], own: OwnHandshake | None = None
+    ) -> None:
+        """`name`: the listener, for messages.  `own` tries whether other nodes accept the files, if any use them.
+
+        Raises ConfigError.
+        """
         self.name = name
         self.certificates: tuple[Certificate, ...] = ()
         """Those that the node shows and trusts."""
         self._tls = tls
         self._make = make
+        self._own = own
+        self._is_accepted = False
+        """Whether other nodes accepted the certificate when it was taken over, as far as this one can tell."""
         self._context: ssl.SSLContext
         self.files = WatchedFiles(
             self._identity,
@@ -53,8 +62,13 @@ class Credentials:
         context, certificates = self._make(self._tls), certificates_of(self._tls)
         new = _own_expiry(certificates)
         self._refuse_expired(new)
+        refusal = None if self._own is None else self._own.refusal(self._tls)
         if new is not None and new <= datetime.now(UTC):
             log.warning("the certificate has expired: others refuse it", listener=self.name, expired_at=str(new))
+        elif refusal is not None:
+            self._refuse_refused(refusal)
+            log.warning("the other nodes may refuse the certificate", listener=self.name, reason=refusal)
+        self._is_accepted = refusal is None
         self._context, self.certificates = context, certificates
 
     def _refuse_expired(self, new: datetime | None) -> None:
@@ -66,6 +80,16 @@ class Credentials:
                 f"expected one that expires after {now:%Y-%m-%d %H:%M:%S}, as that in use does, at {used}"
             )
 
+    def _refuse_refused(self, refusal: str) -> None:
+        """Raises ConfigError for files with which nodes refuse each other, in place of some that they still accept."""
+        used = self.expires_at
+        if self._own is not None and self._is_accepted and used is not None and datetime.now(UTC) < used:
+            raise ConfigError(
+                f"ssl.keystore.location={self._tls.keystore_location}: nodes with such files would refuse each other: "
+                f"{refusal}; expected a certificate for {self._own.host} from an authority in "
+                f"ssl.truststore.location={self._tls.truststore_location}"
+            )
+
     def _identity(self) -> tuple[object, ...]:
         return tuple(map(file_identity, (self._tls.keystore_location, self._tls.truststore_location)))
 
@@ -75,27 +99,46 @@ def _own_expiry(certificates: Sequence[Certificate]) -> datetime | None:
     return None if own is None else datetime.fromtimestamp(own.expires_s, UTC)
 
 
+def _files(tls: TlsFields) -> tuple[str, str]:
+    return tls.keystore_location, tls.truststore_location
+
+
 @attrs.frozen
 class NodeCredentials:
     """Those of all listeners with TLS, and of the connections to the peers."""
 
     all: tuple[Credentials, ...]
+    connecting: Credentials | None = None
+    """Those of the connections to the peers, which are also in `all`."""
     https: Credentials | None = None
     """Those of the HTTP listener, which are also in `all`."""
 
     @classmethod
     def of(cls, network: Network, config: NodeConfig) -> tuple[Network, NodeCredentials]:
         """The network as the configuration secures it, and the credentials that it uses.  Raises ConfigError."""
+        name = config.controller_listener_name
+        peers = config.tls_of(name)
+
+        def own(listener_name: str, tls: TlsFields) -> OwnHandshake | None:
+            """For controller listeners, and for others with the same files."""
+            if listener_name not in config.controller_listener_names:
+                if peers is None or _files(tls) != _files(peers):
+                    return None
+                listener_name = name
+            endpoint = config.advertised_endpoint(listener_name)
+            return None if endpoint is None else OwnHandshake(endpoint.host, config.sasl_of(listener_name) is None)
+
         listening = {
-            listener.endpoint: Credentials(listener.name, tls, server_context)
+            listener.endpoint: Credentials(listener.name, tls, server_context, own(listener.name, tls))
             for listener in config.listeners
             if (tls := config.tls_of(listener.name)) is not None
         }
-        peers = config.tls_of(config.controller_listener_name)
-        connecting = None if peers is None else Credentials(config.controller_listener_name, peers, client_context)
-        https = None if config.https is None else Credentials(HTTPS, config.https, server_context)
+        connecting = None if peers is None else Credentials(name, peers, client_context, own(name, peers))
+        https = None
+        if config.https is not None:
+            https = Credentials(HTTPS, config.https, server_context, own(HTTPS, config.https))
         every = (*listening.values(), *(one for one in (connecting, https) if one is not None))
-        credentials = cls(every, https)
+        credentials = cls(every, connecting, https)
         if not listening and connecting is None:
             return network, credentials
         secured = TlsNetwork(

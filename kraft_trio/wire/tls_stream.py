@@ -55,7 +55,7 @@ class TlsStream(ImmediateStream):
                     await take_turn()
             except (ssl.SSLError, ssl.CertificateError) as error:
                 self._tell_peer()
-                raise trio.BrokenResourceError(f"TLS handshake failed: {_reason(error)}") from error
+                raise trio.BrokenResourceError(f"TLS handshake failed: {reason_of(error)}") from error
             else:
                 with suppress(trio.BrokenResourceError):  # What the peer sent before it closed can still be received.
                     await self._flush()
@@ -177,7 +177,7 @@ class TlsStream(ImmediateStream):
         try:
             self._tls.write(piece)
         except ssl.SSLError as error:
-            raise trio.BrokenResourceError(f"TLS: {_reason(error)}") from error
+            raise trio.BrokenResourceError(f"TLS: {reason_of(error)}") from error
 
     def _read(self, max_bytes: int) -> bytes | None:
         """What can be read without receiving: at most `max_bytes`, b"" at the end, None if nothing is there."""
@@ -210,7 +210,7 @@ class TlsStream(ImmediateStream):
         if isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError):
             return b""
         self._tell_peer()
-        raise trio.BrokenResourceError(f"TLS: {_reason(error)}") from error
+        raise trio.BrokenResourceError(f"TLS: {reason_of(error)}") from error
 
     async def _started_or_checkpoint(self) -> None:
         """Make every receive a checkpoint.  One that has to wait for bytes is one anyway."""
@@ -255,7 +255,7 @@ class TlsStream(ImmediateStream):
                 self._send_encrypted()
 
 
-def _reason(error: ssl.SSLError | ssl.CertificateError) -> str:
+def reason_of(error: ssl.SSLError | ssl.CertificateError) -> str:
     """Why, in words, such as "certificate verify failed: certificate has expired"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"

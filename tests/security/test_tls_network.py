@@ -92,7 +92,7 @@ def node_with_tls(directory: Path) -> NodeConfig:
     return NodeConfig.from_mapping(
         {
             "node.id": 1,
-            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "listeners": "CONTROLLER://localhost:9093",
             "listener.security.protocol.map": "CONTROLLER:SSL",
             "controller.quorum.bootstrap.servers": "localhost:9093",
             "metadata.log.dir": str(directory / "node"),
