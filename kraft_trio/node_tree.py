@@ -107,7 +107,13 @@ class NodeTree(Generic[R]):
         # Its own appends must not queue behind what clients have this node pass on.
         self.client, self.forwarder, self._own_forwarder, self._reader = (
             NetworkClient(
-                network, name, environment.random, config.max_request_bytes, backoff_max_ms, self.controllers.negotiated
+                network,
+                name,
+                environment.random,
+                config.max_request_bytes,
+                backoff_max_ms,
+                self.controllers.negotiated,
+                self._shown_to_peers,
             )
             for name in (client_id, FORWARDER_CLIENT_ID, FORWARDER_CLIENT_ID, client_id)
         )
@@ -199,6 +205,11 @@ class NodeTree(Generic[R]):
             self.executor = CommandExecutor(
                 self.appender, self.driver, machine, environment.wall_clock_ms, environment.secret_bits
             )
+
+    def _shown_to_peers(self) -> object:
+        """The context with this node's newest certificate; None if it shows none."""
+        connecting = None if self.credentials is None else self.credentials.connecting
+        return None if connecting is None else connecting.current()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the nursery tree.  A fault in any child ends the node; the next start recovers from disk."""

@@ -66,9 +66,15 @@ class NetworkClient:
         max_response_bytes: int,
         reconnect_backoff_max_ms: int = RECONNECT_BACKOFF_MAX_MS,
         on_negotiated: Callable[[Endpoint, ApiVersionsResponse], object] = lambda _endpoint, _versions: None,
+        shown: Callable[[], object] = lambda: None,
     ) -> None:
-        """`on_negotiated` is called with the answer to ApiVersions of each new connection."""
+        """`on_negotiated` is called with the answer to ApiVersions of each new connection.
+
+        `shown` returns what a new connection shows of this node.  Once that is another object, older connections are
+        not used any more: peers that refused the old one may not refuse the new one.
+        """
         self._on_negotiated = on_negotiated
+        self._shown = shown
         self._backoff_max_s = reconnect_backoff_max_ms / 1000
         self._network = network
         self._client_id = client_id
@@ -203,6 +209,7 @@ class NetworkClient:
                 self._max_response_bytes,
                 self._backoff_max_s,
                 self._on_negotiated,
+                self._shown,
             )
             self._nursery.start_soon(peer.run, receive, name=f"peer {endpoint}")
         return mailbox
@@ -220,8 +227,12 @@ class _Peer:
         max_bytes: int,
         backoff_max_s: float,
         on_negotiated: Callable[[Endpoint, ApiVersionsResponse], object],
+        shown: Callable[[], object],
     ) -> None:
         self._on_negotiated = on_negotiated
+        self._shown = shown
+        self._shown_before: object = None
+        """What the connection has shown."""
         self._backoff_max_s = backoff_max_s
         self._network = network
         self._endpoint = endpoint
@@ -273,6 +284,7 @@ class _Peer:
 
         All requests of a node may be sent twice: votes and epochs are idempotent, and appends have sequence numbers.
         """
+        await self._disconnect_if_outdated()
         if self._connection is not None:
             try:
                 return await self._connection.request(outgoing.api, outgoing.request)
@@ -299,18 +311,24 @@ class _Peer:
             await self._disconnect()
 
     async def _connected(self) -> Connection:
+        await self._disconnect_if_outdated()
         if self._connection is not None:
             return self._connection
         await trio.sleep_until(self._retry_at)
         backoff = min(self._backoff_max_s, RECONNECT_BACKOFF_MIN_S * 2**self._failures)
         self._retry_at = trio.current_time() + backoff * self._random.uniform(0.8, 1.2)
         self._failures = min(self._failures + 1, 16)
+        shown = self._shown()
         stream = await self._network.connect(self._endpoint)
         connection = await Connection.negotiated(stream, self._client_id, self._max_bytes)
-        self._connection = connection
+        self._connection, self._shown_before = connection, shown
         self._failures = 0
         self._on_negotiated(self._endpoint, connection.api_versions)
         return connection
+
+    async def _disconnect_if_outdated(self) -> None:
+        if self._connection is not None and self._shown_before is not self._shown():
+            await self._disconnect()
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

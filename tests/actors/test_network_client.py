@@ -85,6 +85,31 @@ async def test_a_restarted_peer_is_asked_over_a_new_connection(cluster: Cluster)
 
 
 @on_cluster(voters=1)
+async def test_a_connection_that_has_shown_something_else_is_not_used_again(cluster: Cluster) -> None:
+    """A peer that has refused the old certificate would do so until the connection ends."""
+    endpoint, request, shown = cluster.endpoint_of(1), DescribeQuorumRequest(TOPIC), ["old"]
+    connections: list[str] = []
+    client = NetworkClient(
+        cluster.network.seen_from(CLIENT),
+        "test",
+        random.Random(0),
+        2**20,
+        on_negotiated=lambda _endpoint, _versions: connections.append(shown[0]),
+        shown=lambda: shown[0],
+    )
+    async with trio.open_nursery() as nursery:
+        await cluster.wait_for_leader()
+        await nursery.start(client.run)
+        for shown[0] in ("old", "old", "new", "new"):
+            await client.request(endpoint, DESCRIBE_QUORUM, request, 1000)
+        shown[0] = "newest"
+        async with client.lease(endpoint, 1000):
+            pass
+        assert connections == ["old", "new", "newest"]
+        nursery.cancel_scope.cancel()
+
+
+@on_cluster(voters=1)
 async def test_a_departed_peer_has_a_connection_only_while_asked(cluster: Cluster) -> None:
     endpoint, request = cluster.endpoint_of(1), DescribeQuorumRequest(TOPIC)
     async with trio.open_nursery() as nursery:

@@ -8,12 +8,14 @@ from uuid import UUID
 
 import pytest
 import structlog.testing
+import trio
 
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.security.client_network import client_network
+from kraft_trio.security.watched_files import reload_all
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     BEGIN_QUORUM_EPOCH,
@@ -40,7 +42,7 @@ from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.security.test_mutual_tls import bootstrap, configs, nodes_of
-from tests.support.certificates import tls_keys, write_client_file
+from tests.support.certificates import authority, issue, tls_keys, write_client_file, write_store
 
 RULES = """
 [[allow]]
@@ -142,3 +144,28 @@ async def test_each_certificate_may_do_what_the_rules_say(tmp_path: Path) -> Non
             assert counted == len(denied) > len(forged(described))
     assert {("User:operator", "RemoveRaftVoter"), ("User:stranger", "DescribeQuorum")} <= set(denied)
     assert [api for principal, api in denied if principal.startswith("User:node-")] == ["Vote"]
+
+
+async def test_node_with_the_certificate_of_another_follows_once_it_has_its_own(tmp_path: Path) -> None:
+    """Without a restart: the leader knows a connection by the certificate that it began with."""
+    acls = tmp_path / "acl.toml"
+    acls.write_text("".join(f'[[voter]]\nprincipal = "User:node-{n}"\nnode-id = {n}\n' for n in (1, 2, 3)))
+    rules = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node-1;User:node-2;User:node-3",
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/",
+        "kraft.acl.file": str(acls),
+    }
+    made = configs(tmp_path, range(1, 4), rules)
+    write_store(tmp_path / "node-3.pem", issue(authority(), "node-2"))
+    async with nodes_of(made) as nodes:
+        await nodes[0].append([b"x"])
+        with trio.fail_after(30):
+            while "cluster_authorization_failed" not in (nodes[2].tree.fetch_problem.reason or ""):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        write_store(tmp_path / "node-3.pem", issue(authority(), "node-3"))
+        reload_all(nodes[2].tree.security_files)
+        with trio.fail_after(30):
+            while nodes[2].tree.fetch_problem.reason is not None:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            assert await nodes[2].append([b"y"])
