@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.config.fields import KEY_OF_FIELD, ConfigFields
-from kraft_trio.config.values import KEY_VALUE, STANDARD_AUTHORIZER
+from kraft_trio.config.values import KEY_VALUE, SECURITY_PROTOCOLS, STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
 
 CONNECTION_SHARE = 4
@@ -23,6 +23,7 @@ def check(config: ConfigFields) -> None:
     """Raises ConfigError for the first value that cannot be used, alone or together with another one."""
     _check_roles(config)
     _check_listeners(config)
+    _check_security_protocols(config)
     _check_key_value_store(config)
     _check_http_listener(config)
     _check_http_users(config)
@@ -63,6 +64,16 @@ def _check_listeners(config: ConfigFields) -> None:
         if listener.name not in names:
             advertised = ",".join(map(str, config.advertised_listeners))
             raise refuse("advertised_listeners", advertised, f"{listener.name} is not among the listeners {text!r}")
+
+
+def _check_security_protocols(config: ConfigFields) -> None:
+    """As in Kafka, a map names all listeners: one whose name is misspelt there would be served without security."""
+    named = {name for name, _ in config.security_protocol_map} | set(SECURITY_PROTOCOLS)
+    used = dict.fromkeys((config.controller_listener_names[0], *(listener.name for listener in config.listeners)))
+    missing = next((name for name in used if name not in named), None)
+    if config.security_protocol_map and missing is not None:
+        text = ",".join(f"{name}:{protocol}" for name, protocol in config.security_protocol_map)
+        raise refuse("security_protocol_map", text, f"the listener {missing} is missing; expected {missing}:PROTOCOL")
 
 
 def _check_key_value_store(config: ConfigFields) -> None:

@@ -69,7 +69,8 @@ class ConfigFields(LimitFields):
     security_protocol_map: tuple[tuple[str, str], ...] = config_key(
         "listener.security.protocol.map",
         values.PROTOCOL_MAP,
-        "How each listener is secured.  A listener that is not named here is secured as its name says, or not at all.",
+        "How each listener is secured.  It must name each listener that is not called like a protocol.  Without this "
+        "key, those are not secured.",
         default=(),
     )
     election_timeout_ms: int = config_key(

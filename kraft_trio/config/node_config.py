@@ -13,7 +13,8 @@ import attrs
 
 from kraft_trio.config.checks import check, refuse
 from kraft_trio.config.fields import ConfigFields
-from kraft_trio.config.properties import read_environment, read_file, values_of
+from kraft_trio.config.kafka_keys import is_security_key
+from kraft_trio.config.properties import listener_of_key, read_environment, read_file, values_of
 from kraft_trio.config.sasl_fields import SaslFields
 from kraft_trio.config.tls_fields import TlsFields
 from kraft_trio.config.values import (
@@ -26,6 +27,7 @@ from kraft_trio.config.values import (
     NamedListener,
     StaticVoter,
 )
+from kraft_trio.errors import ConfigError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
@@ -285,6 +287,7 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
     _check_is_mapping("properties", properties)
     values, warnings = values_of(properties)
     config = NodeConfig(**values)
+    _check_listener_keys(properties, config)
     if (config.tls != TlsFields() or config.listener_tls) and not config.uses_tls:
         warnings.append("ssl keys are set, but listener.security.protocol.map secures no listener with SSL")
     if (config.sasl != SaslFields() or config.listener_sasl) and not config.uses_sasl:
@@ -297,6 +300,15 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
             "this node can find a leader only if it was formatted with the voters"
         )
     return LoadedConfig(config, tuple(warnings))
+
+
+def _check_listener_keys(properties: Mapping[str, object], config: NodeConfig) -> None:
+    """Raises ConfigError for a security key of a listener that the node does not know: its name may be misspelt."""
+    known = dict.fromkeys((*config.controller_listener_names, *(one.name for one in config.listeners), HTTPS))
+    for key, value in properties.items():
+        listener = listener_of_key(key)
+        if listener is not None and listener not in known and is_security_key(key) and str(value).strip():
+            raise ConfigError(f"{key}: no listener is called {listener}; expected one of {', '.join(known)}")
 
 
 def _check_is_mapping(name: str, given: object) -> None:

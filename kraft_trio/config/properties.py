@@ -91,6 +91,12 @@ def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[st
     return values, warnings
 
 
+def listener_of_key(name: str) -> str | None:
+    """The listener that a key such as `listener.name.client.ssl.client.auth` is for; None for another key."""
+    of_listener = _OF_LISTENER.fullmatch(name)
+    return None if of_listener is None else of_listener["listener"].upper()
+
+
 def tls_of_client(properties: Mapping[str, str]) -> TlsFields:
     """The `ssl.` keys of a Kafka client's file.  Raises ConfigError."""
     given: dict[str, Any] = {

@@ -128,7 +128,8 @@ def test_what_is_not_served_is_refused(changes: dict[str, str], message: str) ->
     ],
 )
 def test_a_node_needs_a_login_for_its_peers(keys: dict[str, str], message: str) -> None:
-    config = parse_config({**MINIMAL, "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT", **keys}).config
+    map_ = {"listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,CLIENT:PLAINTEXT"}
+    config = parse_config({**MINIMAL, **map_, **keys}).config
     sasl = config.sasl_of("CONTROLLER")
     assert sasl is not None
     with pytest.raises(ConfigError, match=message):

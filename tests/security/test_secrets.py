@@ -108,12 +108,12 @@ def contents_of(directory: Path) -> dict[str, bytes]:
 
 async def test_running_node_shows_no_secret(tmp_path: Path) -> None:
     """With a trace, through a failed and a good authentication."""
-    [port] = free_ports(1)
+    [port, client_port] = free_ports(2)
     config = NodeConfig.from_mapping(
         {
             "node.id": "1",
-            "listeners": f"CONTROLLER://127.0.0.1:{port}",
-            "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT",
+            "listeners": f"CONTROLLER://127.0.0.1:{port},CLIENT://127.0.0.1:{client_port}",
+            "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,CLIENT:PLAINTEXT",
             "sasl.enabled.mechanisms": PLAIN,
             "sasl.mechanism.controller.protocol": PLAIN,
             "connection.failed.authentication.delay.ms": "0",
