@@ -20,6 +20,7 @@ from kraft_trio.security.cipher_suites import openssl_name
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_2_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """With forward secrecy and authenticated encryption; RFC 9325, section 4.2.  TLS 1.3 has no others."""
+_IN_A_STORE: Final = (("private key", b"PRIVATE KEY-----"), ("certificate", b"-----BEGIN CERTIFICATE-----"))
 _VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -73,7 +74,7 @@ def key_store(tls: TlsFields) -> KeyStore | None:
     try:
         store = pkcs12.load_pkcs12(content, tls.keystore_password.value.encode() or None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        reason = f"no PKCS12 store, or another password: {error}"
+        reason = f"no PKCS12 store, or ssl.keystore.password does not fit it: {error}"
         raise _refused("keystore_location", tls.keystore_location, reason) from error
     if store.key is None or store.cert is None:
         raise _refused("keystore_location", tls.keystore_location, "no private key with a certificate in it")
@@ -100,7 +101,7 @@ def _set_up(context: ssl.SSLContext, tls: TlsFields, store: KeyStore | None) -> 
                 # Without a password OpenSSL would ask the terminal.
                 context.load_cert_chain(path, password=store.password)
         except (ssl.SSLError, OSError) as error:
-            raise _refused("keystore_location", tls.keystore_location, _reason(error)) from error
+            raise _refused("keystore_location", tls.keystore_location, _reason(error, store.pem)) from error
 
 
 def _trust(context: ssl.SSLContext, tls: TlsFields, purpose: ssl.Purpose) -> None:
@@ -131,7 +132,7 @@ def _certificates(tls: TlsFields, content: bytes) -> str:
     try:
         store = pkcs12.load_pkcs12(content, tls.truststore_password.value.encode() or None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        reason = f"no PKCS12 store, or another password: {error}"
+        reason = f"no PKCS12 store, or ssl.truststore.password does not fit it: {error}"
         raise _refused("truststore_location", tls.truststore_location, reason) from error
     entries = [entry for entry in (store.cert, *store.additional_certs) if entry is not None]
     return "".join(entry.certificate.public_bytes(Encoding.PEM).decode() for entry in entries)
@@ -159,12 +160,17 @@ def _as_file(content: bytes) -> Iterator[str]:
             yield file.name
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        if error.reason in (None, "BAD_DECRYPT", "PROBLEMS_GETTING_PASSWORD"):
-            return f"ssl.key.password does not fit, or no private key and certificates in PEM: {error}"
-        return (error.reason or "").lower().replace("_", " ")
-    return error.strerror or str(error)
+def _reason(error: OSError, pem: bytes) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return error.strerror or str(error)
+    if error.reason not in (None, "BAD_DECRYPT", "PROBLEMS_GETTING_PASSWORD"):
+        return error.reason.lower().replace("_", " ")
+    missing = [what for what, label in _IN_A_STORE if label not in pem]
+    if missing:
+        return f"no {' and no '.join(missing)} in PEM in it; expected the private key and then its certificate chain"
+    if b"ENCRYPTED" in pem:
+        return f"the private key is encrypted, and ssl.key.password does not fit: {error}"
+    return f"the private key or the certificates cannot be read: {error}"
 
 
 def _refused(field: str, value: object, reason: str) -> ConfigError:

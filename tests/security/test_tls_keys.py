@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 
 from kraft_trio.config import load_config, parse_config
 from kraft_trio.config.secret import SecretText
@@ -59,7 +65,7 @@ def test_a_refusal_names_key_and_value(key: str, value: str, message: str) -> No
         ({"ssl.truststore.location": "/none"}, "ssl.truststore.location=/none: No such file or directory"),
         ({"ssl.cipher.suites": "RC4-SHA"}, "ssl.cipher.suites=RC4-SHA: 'RC4-SHA' is unknown or not safe"),
         ({"ssl.enabled.protocols": ""}, "ssl.enabled.protocols=: at least one version is needed"),
-        ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": PASSWORD}, "no PKCS12 store, or another password"),
+        ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": PASSWORD}, "or ssl.keystore.password does not fit"),
         ({"ssl.keystore.key": PASSWORD}, "ssl.keystore.certificate.chain=: a private key and its certificate chain"),
     ],
 )
@@ -69,6 +75,36 @@ def test_a_store_that_cannot_be_used_is_refused(
     with pytest.raises(ConfigError) as refusal:
         make(fields({**tls_keys(tmp_path, "node"), **changes}))
     assert message in str(refusal.value)
+    assert PASSWORD not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ("key", "no certificate in PEM in it; expected the private key and then its certificate chain"),
+        ("chain", "no private key in PEM in it; expected"),
+        ("", "no private key and no certificate in PEM in it; expected"),
+        ("encrypted chain", "the private key is encrypted, and ssl.key.password does not fit: "),
+        ("another chain", "key values mismatch"),
+        ("broken chain", "the private key or the certificates cannot be read: "),
+    ],
+)
+def test_what_a_key_store_lacks_is_named(parts: str, reason: str, tmp_path: Path) -> None:
+    certificate = issue(authority(), "node")
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"another"))
+    content = {
+        "key": certificate.private_key_pem.bytes(),
+        "chain": certificate.cert_chain_pems[0].bytes(),
+        "encrypted": encrypted,
+        "another": issue(authority(), "node").private_key_pem.bytes(),
+        "broken": b"-----BEGIN PRIVATE KEY-----\n====\n-----END PRIVATE KEY-----\n",
+    }
+    store = tmp_path / "node.pem"
+    store.write_bytes(b"".join(content[part] for part in parts.split()))
+    with pytest.raises(ConfigError) as refusal:
+        client_context(fields({"ssl.keystore.location": str(store), "ssl.key.password": PASSWORD}))
+    assert str(refusal.value).startswith(f"ssl.keystore.location={store}: {reason}")
     assert PASSWORD not in str(refusal.value)
 
 
@@ -141,9 +177,40 @@ def test_a_listener_may_have_keys_of_its_own() -> None:
 
 
 def test_keys_without_a_listener_that_uses_them_are_told() -> None:
-    plain = {**NODE, "listener.security.protocol.map": "CONTROLLER:PLAINTEXT", "ssl.client.auth": "required"}
+    plain = {**NODE, "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT"}
+    plain["ssl.client.auth"] = "required"
     assert "secures no listener with SSL" in parse_config(plain).warnings[0]
     assert parse_config({**NODE, "ssl.client.auth": "required"}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "map_", ["CONTROLER:SSL,CLIENT:SSL", "CONTROLLER:SSL,CLIENTS:SSL", "CONTROLLER:SSL", "SSL:SSL,CLIENT:SSL"]
+)
+def test_a_map_without_one_of_the_listeners_is_refused(map_: str) -> None:
+    """Otherwise, a misspelt name would leave that listener open to everybody."""
+    missing = "CLIENT" if map_.startswith("CONTROLLER:") else "CONTROLLER"
+    reason = f"^listener.security.protocol.map={map_}: the listener {missing} is missing; expected {missing}:PROTOCOL$"
+    with pytest.raises(ConfigError, match=reason):
+        parse_config({**NODE, "listener.security.protocol.map": map_})
+
+
+def test_a_map_need_not_name_listeners_that_are_called_like_their_protocols() -> None:
+    listeners = {"listeners": "CONTROLLER://a:9093,SASL_SSL://a:9092"}
+    config = parse_config({**NODE, **listeners, "listener.security.protocol.map": "CONTROLLER:SSL"}).config
+    assert config.security_protocol_of("SASL_SSL") == "SASL_SSL"
+    observer = {"process.roles": "broker", "listeners": "CLIENT://a:9092"}
+    with pytest.raises(ConfigError, match="the listener CONTROLLER is missing"):
+        parse_config({**NODE, **observer, "listener.security.protocol.map": "CLIENT:PLAINTEXT"})
+
+
+@pytest.mark.parametrize("key", ["ssl.client.auth", "sasl.enabled.mechanisms"])
+def test_a_security_key_of_an_unknown_listener_is_refused(key: str) -> None:
+    name, value = f"listener.name.controler.{key}", "required" if key.startswith("ssl") else "PLAIN"
+    reason = f"^{name}: no listener is called CONTROLER; expected one of CONTROLLER, CLIENT, HTTPS$"
+    with pytest.raises(ConfigError, match=reason):
+        parse_config({**NODE, name: value})
+    parse_config({**NODE, name.replace("controler", "controller"): value})
+    parse_config({**NODE, name.replace("controler", "https"): value})
 
 
 def test_a_clients_file_names_an_unknown_protocol(tmp_path: Path) -> None:
