@@ -65,8 +65,13 @@ def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
 
 
 def node_options(function: F) -> F:
-    """Add the options that name individual nodes: `bootstrap_controller` and `config_path`."""
+    """Add the options that name individual nodes: `bootstrap_controller`, `config_path` and `command_config`."""
     for option in (
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
+        ),
         click.option("-c", "--config", "config_path", metavar="FILE", help="The .properties file of a running node."),
         click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Running nodes."),
     ):

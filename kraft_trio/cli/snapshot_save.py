@@ -30,7 +30,12 @@ from kraft_trio.wire.network import Network
 @click.argument("file", type=click.Path())
 @click.pass_context
 def save(
-    context: click.Context, bootstrap_controller: str | None, config_path: str | None, timeout_ms: int, file: str
+    context: click.Context,
+    bootstrap_controller: str | None,
+    config_path: str | None,
+    command_config: str | None,
+    timeout_ms: int,
+    file: str,
 ) -> None:
     """Copy a running quorum's newest snapshot to FILE.
 
@@ -40,7 +45,7 @@ def save(
     new snapshot (kraft snapshot take).
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
-    saved = trio.run(_save, nodes, client_network(config_path), *_place(file), timeout_ms)
+    saved = trio.run(_save, nodes, client_network(command_config or config_path), *_place(file), timeout_ms)
     summary, path = saved.summary, os.path.normpath(saved.path)
     echo(
         f"Saved {path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "

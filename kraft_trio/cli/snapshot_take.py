@@ -11,10 +11,10 @@ from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.output import counted, echo
 from kraft_trio.cli.quorum_options import ANSWER_MS, described, node_options
+from kraft_trio.cli.stopped_node import own_endpoint
 from kraft_trio.cli.timeout_option import timeout_option
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
-from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError, KraftError, NetworkError
 from kraft_trio.protocol.types import Endpoint
@@ -35,6 +35,7 @@ def take(
     context: click.Context,
     bootstrap_controller: str | None,
     config_path: str | None,
+    command_config: str | None,
     all_voters: bool,
     timeout_ms: int,
 ) -> None:
@@ -44,7 +45,7 @@ def take(
     nothing.  The exit code is 1 if any node failed; the others have taken theirs.
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
-    outcomes = trio.run(_take_all, nodes, client_network(config_path), all_voters, timeout_ms)
+    outcomes = trio.run(_take_all, nodes, client_network(command_config or config_path), all_voters, timeout_ms)
     failures = []
     for node, outcome in outcomes.items():
         if isinstance(outcome, ReplicaSnapshots):
@@ -67,7 +68,12 @@ def nodes_of(
         raise click.UsageError("give one of --bootstrap-controller and -c", context)
     if config_path is not None:
         config = read_config(config_path)
-        own = _own_endpoint(config)
+        own = own_endpoint(config)
+        if own is None:
+            raise ConfigError(
+                f"listeners={','.join(map(str, config.listeners))}: this node cannot be asked as it asks the others; "
+                "name nodes with --bootstrap-controller"
+            )
         others = (*config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
         return tuple(dict.fromkeys((own, *others))) if and_its_quorum else (own,)
     try:
@@ -77,12 +83,6 @@ def nodes_of(
     if not nodes:
         raise ConfigError(f"--bootstrap-controller: expected {BOOTSTRAP_SERVERS.allowed}")
     return tuple(dict.fromkeys(nodes))
-
-
-def _own_endpoint(config: NodeConfig) -> Endpoint:
-    for listener in (*config.advertised_listeners, *config.listeners):
-        return listener.endpoint
-    raise ConfigError("listeners: not set, so this node cannot be asked; name others with --bootstrap-controller")
 
 
 async def _take_all(nodes: Sequence[Endpoint], network: Network, all_voters: bool, timeout_ms: int) -> Told:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from kraft_trio.cli import run
+from kraft_trio.cli import run, snapshot_save, snapshot_take
 from kraft_trio.cli.snapshot_save import note_origin
 from kraft_trio.client.snapshot_saver import SavedSnapshot
-from kraft_trio.errors import StorageFailure
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.errors import NetworkError, StorageFailure
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.security.sasl_network import SaslNetwork
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
 
@@ -46,6 +48,46 @@ def test_a_name_in_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert error_of(capsys) == "FILE: an empty name; expected a new file or a directory"
     assert save(f"{tmp_path}/no/backup") == 1
     assert error_of(capsys) == f"{tmp_path}/no/backup: there is no directory {tmp_path}/no"
+
+
+SECURED = """node.id=1
+listeners=CLIENT://client:9092,CONTROLLER://controller:9093
+listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="node" password="x" \\
+  user_node="x";
+metadata.log.dir=data
+"""
+
+
+@pytest.mark.parametrize("command", ["save", "take"])
+def test_secured_nodes_are_asked_as_a_file_says(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A backup is made on a machine that has no node.  A node's own file leads to its listener for controllers."""
+    asked: list[tuple[Sequence[Endpoint], str | None]] = []
+
+    async def ask(nodes: Sequence[Endpoint], network: object, *rest: object) -> None:
+        asked.append((nodes, network.login.username if isinstance(network, SaslNetwork) else None))
+        raise NetworkError("asked")
+
+    monkeypatch.setattr(snapshot_save, "_save", ask)
+    monkeypatch.setattr(snapshot_take, "_take_all", ask)
+    node, client = tmp_path / "node.properties", tmp_path / "client.properties"
+    node.write_text(SECURED)
+    login = SECURED[SECURED.index("sasl.jaas") : SECURED.index("metadata")].replace('"node"', '"backup"')
+    client.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{login}")
+    file = [str(tmp_path / "backup")] if command == "save" else []
+    by_name = ["--bootstrap-controller", "a:1", "--command-config", str(client)]
+    assert run(["snapshot", command, *by_name, *file]) == 1
+    assert run(["snapshot", command, "-c", str(node), *file]) == 1
+    assert asked == [((Endpoint("a", 1),), "backup"), ((Endpoint("controller", 9093),), "node")]
+    capsys.readouterr()
+    observer = SECURED.replace("node.id=1", "node.id=1\nprocess.roles=broker")
+    node.write_text(observer.replace(",CONTROLLER://controller:9093", ""))
+    assert run(["snapshot", command, "-c", str(node), *file]) == 1
+    assert "listeners=CLIENT://client:9092: this node cannot be asked as it asks the others" in error_of(capsys)
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [(errno.ENOSPC, 4), (errno.EIO, 3)])
