@@ -185,6 +185,8 @@ def _parse_super_users(text: str) -> tuple[str, ...]:
     for user in users:
         if not user.startswith("User:"):
             raise ValueError(f"{user!r} does not begin with User:")
+        if re.search(r",\s*User:", user):
+            raise ValueError(f"{user!r} has a comma before User:")
     return users
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 import attrs
@@ -24,6 +25,11 @@ from kraft_trio.security.voter_bindings import Binding
 
 _RULE_KEYS: Final = {"principal", "operations", "host", "topic", "topic-prefix"}
 _BINDING_KEYS: Final = {"principal", "node-id", "directory-id"}
+_OF_THE_OTHER: Final = {
+    ResourceType.cluster: (Operation.read, Operation.write),
+    ResourceType.topic: (Operation.cluster_action, Operation.idempotent_write),
+}
+"""The operations that no request needs on such a resource; as in Kafka's `AclEntry.supportedOperations`."""
 _SECTIONS: Final = {"allow", "deny", "voter"}
 
 
@@ -79,7 +85,12 @@ def _rules(where: str, permission: Permission, entry: Mapping[str, Any]) -> list
     operations = entry["operations"]
     if not isinstance(operations, list) or any(one not in list(Operation) for one in operations):
         raise ValueError(f"{where}: operations={operations!r}; expected a list of {', '.join(Operation)}")
-    principal, host = _principal(where, entry), _text(where, {"host": ANY_HOST, **entry}, "host")
+    principal, host = _principal(where, entry), _host(where, entry)
+    senseless = next((one for one in operations if one in _OF_THE_OTHER[resource.type]), None)
+    if senseless is not None:
+        # It would allow or deny nothing.
+        needed = "topic or topic-prefix" if resource.type is ResourceType.cluster else "a rule without a topic"
+        raise ValueError(f"{where}: operations={operations!r}; {senseless} needs {needed}")
     return [AclRule(permission, principal, Operation(one), resource, host, pattern) for one in operations]
 
 
@@ -90,7 +101,11 @@ def _binding(where: str, entry: Mapping[str, Any]) -> Binding:
         raise ValueError(f"{where}: node-id={node_id!r}; expected a node's id")
     directory_id = NO_DIRECTORY_ID
     if "directory-id" in entry:
-        directory_id = directory_id_from_text(_text(where, entry, "directory-id"))
+        text = _text(where, entry, "directory-id")
+        try:
+            directory_id = directory_id_from_text(text)
+        except ValueError as error:
+            raise ValueError(f"{where}: directory-id={error}") from None
     return Binding(_principal(where, entry), node_id, directory_id)
 
 
@@ -99,6 +114,17 @@ def _principal(where: str, entry: Mapping[str, Any]) -> str:
     if not principal.startswith("User:"):
         raise ValueError(f"{where}: principal={principal!r}; expected User: and a name")
     return principal
+
+
+def _host(where: str, entry: Mapping[str, Any]) -> str:
+    """As connections tell it.  A name would allow or deny nobody."""
+    host = _text(where, {"host": ANY_HOST, **entry}, "host")
+    if host == ANY_HOST:
+        return host
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        raise ValueError(f"{where}: host={host!r}; expected an IP address or {ANY_HOST}") from None
 
 
 def _text(where: str, entry: Mapping[str, Any], key: str) -> str:

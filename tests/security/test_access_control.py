@@ -18,6 +18,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.access_control import AccessControl
+from kraft_trio.security.acl_file import parse_acls
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import APIS, DESCRIBE_QUORUM, INIT_PRODUCER_ID, METADATA, PRODUCE, Api
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
@@ -49,6 +50,7 @@ from tests.wire.values import VALUES
 
 FORWARDER = "forwarder"
 ALLOW_PREFIX = '[[allow]]\nprincipal = "User:client"\noperations = ["WRITE"]\ntopic-prefix = "ord"\n'
+READS = '[[allow]]\nprincipal = "User:client"\noperations = ["READ"]\n'
 ROWS = rows(UUID(int=1))
 WHO = {name: row.allowed for name, row in ROWS.items()} | OURS_ONLY
 
@@ -252,13 +254,27 @@ def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> No
         ),
         ('[[deny]]\ntopics = "x"', "topics is unknown; expected host, operations, principal, topic, topic-prefix"),
         ('[[voter]]\nprincipal = "User:b"\nnode-id = "1"', "node-id='1'; expected a node's id"),
-        ('[[voter]]\nprincipal = "User:b"\nnode-id = 1\ndirectory-id = "x"', "'x' is not a UUID"),
+        (
+            '[[voter]]\nprincipal = "User:b"\nnode-id = 1\ndirectory-id = "x"',
+            r"\[\[voter\]\] number 1: directory-id='x' is not a UUID",
+        ),
+        (f"{READS}host = 'node-1'\ntopic = 'x'", "number 1: host='node-1'; expected an IP address or \\*"),
+        (READS, r"number 1: operations=\['READ'\]; READ needs topic or topic-prefix"),
+        (READS.replace("READ", "WRITE").replace("allow", "deny"), r"\[\[deny\]\] number 1: .*; WRITE needs topic or"),
+        (f"{READS}topic = 'x'".replace("READ", "CLUSTER_ACTION"), "CLUSTER_ACTION needs a rule without a topic"),
+        (f"{READS}topic = 'x'".replace("READ", "IDEMPOTENT_WRITE"), "IDEMPOTENT_WRITE needs a rule without a topic"),
         ("[[allow", "kraft.acl.file=.*acl.toml: "),
     ],
 )
 def test_a_bad_rule_is_named(rules: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         access(tmp_path, rules)
+
+
+def test_host_of_a_rule_may_be_written_in_several_ways() -> None:
+    rules = '[[deny]]\nprincipal = "User:*"\noperations = ["ALL"]\nhost = "FE80:0::1"\n'
+    [rule] = parse_acls(rules).rules
+    assert rule.host == "fe80::1"
 
 
 def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
@@ -268,6 +284,9 @@ def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
         config_of(tmp_path / "acl.toml", authorizer_class_name="MyAuthorizer")
     with pytest.raises(ConfigError, match=r"super.users=bob: 'bob' does not begin with User:"):
         config_of(tmp_path / "acl.toml", super_users="bob")
+    with pytest.raises(ConfigError, match=r"'User:a, User:b' has a comma before User:; expected .* by semicolons"):
+        config_of(tmp_path / "acl.toml", super_users="User:a, User:b")
+    assert config_of(tmp_path / "acl.toml", super_users="User:CN=a,O=b").super_users == ("User:CN=a,O=b",)
 
 
 def test_rules_are_read_again_once_the_node_may_read_them(tmp_path: Path) -> None:
