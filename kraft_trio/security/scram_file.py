@@ -59,12 +59,23 @@ def add_to_scram_file(path: str, added: Iterable[ScramCredential]) -> None:
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(text)
             file.flush()
+            _give_to_owner(path, descriptor)
             os.fsync(file.fileno())
         os.replace(written, path)
     except OSError as error:
         with suppress(OSError):
             os.unlink(written)
         raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def _give_to_owner(path: str, descriptor: int) -> None:
+    """Root changes a password, but the node is another user: that of the old file, or else of the directory.
+
+    Raises OSError.
+    """
+    if os.geteuid() == 0:
+        owner = os.stat(path if os.path.lexists(path) else os.path.dirname(os.path.abspath(path)))
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def _credential(line: str) -> ScramCredential:

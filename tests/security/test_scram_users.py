@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,27 @@ def test_what_is_written_is_read(path: str) -> None:
     changed = credential(password="another")
     add_to_scram_file(path, [changed])
     assert read_scram_file(path) == (changed, bob)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_root_writes_for_the_owner(is_new: bool, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that reads the file is another user: that of the old file, or else of its directory."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fchown", lambda descriptor, user, group: given.append((user, group)))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    if not is_new:
+        add_to_scram_file(path, [credential()])
+    assert given == []
+    true_stat, owned = os.stat, os.path.dirname(path) if is_new else path
+
+    def of_another(name: Any, *args: Any, **options: Any) -> os.stat_result:
+        found = true_stat(name, *args, **options)
+        return os.stat_result((*found[:4], 10001, 10002, *found[6:])) if name == owned else found
+
+    monkeypatch.setattr(os, "stat", of_another)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    add_to_scram_file(path, [credential("carol")])
+    assert given == [(10001, 10002)]
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o601])
