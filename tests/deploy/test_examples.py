@@ -59,7 +59,7 @@ def formatted(tmp_path: Path, name: str) -> tuple[NodeConfig, list[str]]:
     written.mkdir()
     [script] = pod()["initContainers"][0]["args"]
     here = script.replace("/etc/kraft-template", str(tmp_path)).replace("/etc/kraft/", f"{written}/")
-    environment = {name: settings[name] for name in ("CLUSTER_ID", "INITIAL_CONTROLLERS")}
+    environment = {name: settings[name] for name in ("CLUSTER_ID", "VOTERS")}
     told = subprocess.run(
         ["sh", "-euc", here],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "POD": name, **environment},
@@ -96,7 +96,8 @@ def test_promtool_accepts_the_alerts() -> None:
 @pytest.mark.parametrize("node_id", [0, 1, 2])
 def test_a_pod_formats_the_voter_that_its_own_configuration_announces(tmp_path: Path, node_id: int) -> None:
     config, arguments = formatted(tmp_path, f"kraft-{node_id}")
-    listed = parse_initial_controllers(arguments[arguments.index("--initial-controllers") + 1])
+    [voters] = [one for one in arguments if one.startswith("--initial-controllers=")]
+    listed = parse_initial_controllers(voters.partition("=")[2])
     assert config.node_id == node_id
     [own] = [controller for controller in listed if controller.key.id == node_id]
     assert own.endpoint == config.advertised_endpoint("CONTROLLER")
