@@ -295,7 +295,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
     claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
     if voter.health.status is not Health.OFFLINE:
         if claim is not None and claim.fetch_problem is not None:
-            return f"It gets no records from the leader: {claim.fetch_problem}.", None
+            return f"It gets no records from the leader: {_fetch_problem(claim.fetch_problem)}", None
         return "It has just started, or its disk or its network is slow.", None
     if claim is not None and claim.problem is None:
         if _is_of_other_cluster(situation, claim):
@@ -304,7 +304,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
             return "Its node runs with another directory id.", None
         if claim.leader_id != situation.leader_id:
             return _isolation(situation, claim), None
-        why = "its log tells why." if claim.fetch_problem is None else f"{claim.fetch_problem}."
+        why = "its log tells why." if claim.fetch_problem is None else _fetch_problem(claim.fetch_problem)
         return f"Its node runs, but does not fetch from the leader: {why}", None
     if claim is not None and runs_nevertheless(claim):
         return "Its node runs, but refuses the connection, or is refused.", None
@@ -315,6 +315,13 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")
     return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command
+
+
+def _fetch_problem(problem: str) -> str:
+    """In a sentence.  The node itself is not told as whom the leader knows it."""
+    if "authorization_failed" in problem:
+        return f"{problem}. The line `request denied` in the log there tells as whom, and why."
+    return f"{problem}."
 
 
 def _is_of_other_cluster(situation: Situation, claim: Claim) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 from kraft_trio.wire.apis.fetch import FetchRequest
@@ -25,7 +25,9 @@ class Claim:
     directory_id: UUID = NO_DIRECTORY_ID
 
     def __str__(self) -> str:
-        return f"node {self.node_id}" + (f" ({self.directory_id})" if self.directory_id != NO_DIRECTORY_ID else "")
+        if self.directory_id == NO_DIRECTORY_ID:
+            return f"node {self.node_id}"
+        return f"node {self.node_id} ({directory_id_to_text(self.directory_id)})"
 
 
 @attrs.frozen

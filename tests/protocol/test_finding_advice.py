@@ -95,6 +95,13 @@ def test_node_that_answers_tells_why_it_does_not_fetch() -> None:
     assert text.endswith("and is reached from there. Its last Fetch failed: host1:9093: SASL: wrong password.")
 
 
+def test_who_denies_a_fetch_is_asked_why() -> None:
+    denied = says(3, fetch_problem="node 1 answers cluster_authorization_failed")
+    [(text, _)] = advice(Situation((says(1), says(2), denied), led(UP, UP, OFFLINE)))
+    assert "does not fetch from the leader: node 1 answers cluster_authorization_failed. The line" in text
+    assert text.endswith("`request denied` in the log there tells as whom, and why.")
+
+
 @pytest.mark.parametrize(("leader", "known"), [(None, "no leader"), (3, "node 3 as leader")])
 def test_node_that_answers_here_and_does_not_know_the_leader_is_cut_off(leader: int | None, known: str) -> None:
     [(text, command)] = advice(Situation((says(1), says(2), says(3, leader=leader)), led(UP, UP, OFFLINE)))

@@ -12,7 +12,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.gossip import Advertisement
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey, directory_id_to_text
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.client_network import client_network
 from kraft_trio.security.credentials import NodeCredentials
@@ -113,5 +113,6 @@ async def test_a_voter_cannot_vote_as_one_that_it_advertises_at_its_own_address(
                 await impostor.was_asked.wait()
             await liar.aclose()
             assert impostor.asked_as == {3}
-            assert set(refused) == {f"User:node-3 may not speak for node 1 ({first.key.directory_id})"}
+            claimed = directory_id_to_text(first.key.directory_id)
+            assert set(refused) == {f"User:node-3 may not speak for node 1 ({claimed})"}
         nursery.cancel_scope.cancel()
