@@ -200,6 +200,8 @@ class IdempotentProducer:
                 if response.error == ErrorCode.none:
                     return _Identity(response.producer_id, response.producer_epoch)
                 attempt.problem = f"InitProducerId: {response.error.name}"
+                if response.error == ErrorCode.cluster_authorization_failed:
+                    attempt.problem += "; it needs WRITE on the topic"
                 if response.error not in TRY_AGAIN:
                     raise RefusedError(f"append: {attempt.problem}")
             await self._leaders.prepare_another()

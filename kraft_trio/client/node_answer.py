@@ -66,9 +66,13 @@ def answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: D
         return NodeAnswer(view, cluster_id, leader, description, topic_name, topic_id)
     if error not in (ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.leader_not_available):
         message = response.error_message or response.partition_error_message
-        view = NodeView(endpoint, f"answers {error.name}" + (f": {message}" if message else ""))
-        is_denied = error == ErrorCode.cluster_authorization_failed
-        named = _broker(metadata, _leader_of_topic(metadata)) if is_denied else None
+        problem = f"answers {error.name}" + (f": {message}" if message else "")
+        named = None
+        if error == ErrorCode.cluster_authorization_failed:
+            named = _broker(metadata, _leader_of_topic(metadata))
+            if named is None and _tells_topic(metadata):
+                problem = f"knows no leader, and {problem}"
+        view = NodeView(endpoint, problem)
         return NodeAnswer(view, cluster_id, named, topic_name=topic_name, topic_id=topic_id)
     leader = None
     if metadata is not None:
@@ -97,6 +101,11 @@ def _leader_in(metadata: MetadataResponse) -> tuple[int | None, int | None]:
             leader_id = partition.leader_id if partition.leader_id >= 0 else None
             return leader_id, partition.leader_epoch if partition.leader_epoch >= 0 else None
     return metadata.controller_id if metadata.controller_id >= 0 else None, None
+
+
+def _tells_topic(metadata: MetadataResponse | None) -> bool:
+    """Whether the client may know of the topic."""
+    return metadata is not None and any(topic.partitions for topic in metadata.topics)
 
 
 def _leader_of_topic(metadata: MetadataResponse | None) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+import trio
 
 from kraft_trio.cli.record_access import RecordAccess
 from kraft_trio.client.admin import AdminClient
@@ -84,11 +85,25 @@ def test_records_need_no_permission_on_the_cluster(tmp_path: Path) -> None:
         assert await read(reader) == [b"written"]
         with pytest.raises(RefusedError, match="TOPIC_AUTHORIZATION_FAILED"):
             await read(writer)
-        with pytest.raises(RefusedError, match="InitProducerId: cluster_authorization_failed"):
+        needed = "InitProducerId: cluster_authorization_failed; it needs WRITE on the topic"
+        with pytest.raises(RefusedError, match=needed):
             await appended(reader, b"not written")
         with pytest.raises(NetworkError, match="User:guest may not DESCRIBE the cluster"):
             await read(guest)
         assert await read(reader) == [b"written"]
+
+    run_on_cluster(test, setup_of(tmp_path))
+
+
+def test_who_may_not_describe_the_cluster_hears_that_it_has_no_leader(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        for node_id in (1, 2):
+            cluster.machines[node_id].kill()
+        await trio.sleep(30)
+        reader = RecordAccess([cluster.endpoint_of(3)], 5_000, network_of(cluster, "reader"))
+        with pytest.raises(NetworkError, match="knows no leader, and answers cluster_authorization_failed"):
+            await read(reader)
 
     run_on_cluster(test, setup_of(tmp_path))
 
