@@ -172,7 +172,7 @@ def _of_denials(situation: Situation) -> Iterator[Finding]:
     text = (
         f"{capitalized(named)} {'runs, but denies' if len(denying) == 1 else 'run, but deny'} "
         f"DESCRIBE to {principals}. Allow it on the cluster, or ask as somebody else (`--command-config`). "
-        "If that is a node's principal, name it in `super.users`."
+        "If that is a node's principal, name it in `super.users`, or allow it CLUSTER_ACTION, too."
     )
     yield Finding(Severity.WARNING if situation.report else Severity.CRITICAL, "denied", text)
 

@@ -178,7 +178,7 @@ def test_voter_that_lags_tells_why() -> None:
 def test_node_that_is_denied_is_to_be_a_super_user() -> None:
     """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
     [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
-    assert denied.text.endswith("If that is a node's principal, name it in `super.users`.")
+    assert denied.text.endswith("If that is a node's principal, name it in `super.users`, or allow it CLUSTER_ACTION, too.")
 
 
 @pytest.mark.parametrize(
