@@ -21,7 +21,8 @@ ADVICE: Final = (
     (
         "alert unknown ca",
         "the certificate shown is not trusted there",
-        "Show another one (`ssl.keystore.location`), or add its authority to the trust store there.",
+        "Show another one (`ssl.keystore.location`), with its intermediate certificates, or add its authority to the "
+        "trust store there.",
     ),
     (
         "alert unsupported certificate",
@@ -52,6 +53,12 @@ ADVICE: Final = (
         "certificate is not valid for",
         "the certificate there names other hosts",
         "Ask at a host that it names, or give the node a certificate for this one.",
+    ),
+    (
+        "unable to get local issuer certificate",
+        "the certificate there is not trusted here, or comes without its chain",
+        "Name its authority (`ssl.truststore.location`); for a command, in the file of `--command-config`. If it has "
+        "intermediate certificates, add them to the key store there.",
     ),
     (
         "certificate verify failed",

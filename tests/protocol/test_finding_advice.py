@@ -55,7 +55,12 @@ def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     [
         ("TLS: tlsv13 alert certificate required", "no certificate was shown", "ssl.keystore.location"),
         ("TLS: sslv3 alert certificate expired", "the certificate shown has expired", "Replace that certificate"),
-        ("TLS: tlsv1 alert unknown ca", "not trusted there", "the trust store there"),
+        ("TLS: tlsv1 alert unknown ca", "not trusted there", "with its intermediate certificates, or add its authority"),
+        (
+            "certificate verify failed: unable to get local issuer certificate",
+            "or comes without its chain",
+            "intermediate certificates, add them to the key store there",
+        ),
         ("certificate verify failed: certificate has expired", "certificate there has expired", "Replace the files"),
         (
             "certificate verify failed: Hostname mismatch, certificate is not valid for 'b'.",
