@@ -31,6 +31,7 @@ LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""
 CLOSED: Final = ("closed the connection", "Connection reset", "frame length")
 """Said of a listener that speaks something else than the client, though not of these alone."""
+_CLOSED_LINE: Final = "If it is a node, the line `connection closed` in its log tells why."
 DAY_MS: Final = 24 * 3600 * 1000
 SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
@@ -78,10 +79,14 @@ def _no_answer(situation: Situation) -> Iterator[Finding]:
     advice = "Start those that do not run, or ask others."
     if situation.command_config is None:
         advice += " If their listeners use TLS or SASL, tell how to connect (`--command-config`)."
-    elif any(closed in (claim.problem or "") for claim in silent for closed in CLOSED):
+    elif any(_is_closed(claim) for claim in silent):
         fits = f"do the port and `security.protocol` in {situation.command_config} fit it?"
-        advice += f" Something runs where the connection is closed: {fits}"
+        advice += f" Something runs where the connection is closed: {fits} {_CLOSED_LINE}"
     yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)
+
+
+def _is_closed(claim: Claim) -> bool:
+    return any(closed in (claim.problem or "") for closed in CLOSED)
 
 
 def _of_logins(situation: Situation) -> Iterator[Finding]:
@@ -272,6 +277,7 @@ def _with_leader(situation: Situation, report: LeaderReport) -> Iterator[Finding
     for claim in situation.claims:
         if claim.problem is not None and claim.node_id in up and not runs_nevertheless(claim):
             text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
+            text += f" {_CLOSED_LINE}" if _is_closed(claim) else ""
             yield Finding(Severity.NOTE, "not-reached", text)
     if report.high_watermark < 0:
         text = f"Nothing has been committed in epoch {report.epoch} yet. A majority must fetch from the leader."

@@ -136,10 +136,19 @@ def test_file_that_does_not_fit_the_listener_is_suspected(problem: str) -> None:
     closes = attrs.evolve(silent(1), problem=problem)
     [found] = findings(Situation((closes, silent(2)), command_config="f"))
     assert found.text.endswith(
-        "Something runs where the connection is closed: do the port and `security.protocol` in f fit it?"
+        "Something runs where the connection is closed: do the port and `security.protocol` in f fit it? "
+        "If it is a node, the line `connection closed` in its log tells why."
     )
     [alone] = findings(Situation((closes,)))
     assert alone.text.endswith("tell how to connect (`--command-config`).")
+
+
+def test_log_of_a_voter_that_closes_the_connection_is_named() -> None:
+    closing = attrs.evolve(silent(3), problem="ApiVersions: the peer closed the connection instead of answering")
+    for claim, is_named in ((closing, True), (silent(3), False)):
+        found = findings(Situation((says(1), says(2), claim), led(UP, UP, UP)))
+        [text] = [finding.text for finding in found if finding.code == "not-reached"]
+        assert text.endswith("the line `connection closed` in its log tells why.") == is_named
 
 
 @pytest.mark.parametrize(("problem", "expected"), [(None, ["leader-not-reached"]), ("refused", [])])
