@@ -37,6 +37,8 @@ CLIENT_ID: Final = "kraft-explain"
 MAX_STATUS: Final = 256 * 1024
 """Characters of a status; a longer one is ignored."""
 MAX_LINE: Final = 300
+OF_REPLICAS: Final = "CLUSTER_ACTION"
+"""The right that a leader asks of a node which passes a question on to it, and not of who asks the node."""
 LATELY_MS: Final = 90_000
 """A node that shares its id says so once a minute."""
 MAX_NODES: Final = 64
@@ -196,10 +198,13 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     status = status_of(None if replica is None else replica.status)
     if voter_ids is None:  # to a client that may describe the cluster, but not the topic
         voter_ids = voters_of(status)
-    denial = None
+    denial, denied_as = None, None
     if described is not None and described.error is ErrorCode.cluster_authorization_failed:
-        told_by_node = (described.error_message or "").partition(" may not ")[0]
-        denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
+        told_by_node, _, what = (described.error_message or "").partition(" may not ")
+        if told_by_node.startswith("User:") and what.startswith(OF_REPLICAS):
+            denied_as = told_by_node
+        else:
+            denial = told_by_node if told_by_node.startswith("User:") else _own_principal(network)
     claim = Claim(
         endpoint=str(endpoint),
         node_id=replica.node.id if replica is not None and is_told else None,
@@ -210,6 +215,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         log_end=replica.log_end if replica is not None and is_told else None,
         high_watermark=replica.high_watermark if replica is not None and is_told else None,
         denial=denial,
+        denied_as=denied_as,
         directory_id=replica.node.directory_id if replica is not None and is_told else None,
         free_bytes=vital_number(status, "freeBytes"),
         certificate_expires_ms=vital_number(status, "certificateExpiresMs"),

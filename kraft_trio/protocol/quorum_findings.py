@@ -169,6 +169,13 @@ def _shared_ids(situation: Situation) -> Iterator[Finding]:
 
 
 def _of_denials(situation: Situation) -> Iterator[Finding]:
+    for claim in situation.answers:
+        if claim.denied_as is not None:
+            text = (
+                f"The leader denies {claim.name} CLUSTER_ACTION as {claim.denied_as}. Name that in the leader's "
+                "`super.users`, or allow it by a rule, unless the node shows the certificate or login of another."
+            )
+            yield Finding(Severity.WARNING, "node-denied", text)
     denying = [claim for claim in situation.answers if claim.denial is not None]
     if not denying:
         return

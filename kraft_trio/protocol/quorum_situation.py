@@ -31,6 +31,8 @@ class Claim:
     high_watermark: int | None = None
     denial: str | None = None
     """The principal to whom the node denied DESCRIBE, or None."""
+    denied_as: str | None = None
+    """The principal of the node itself, if the leader denies it what replicas ask; or None."""
     certificate_expires_ms: int | None = None
     """The first expiry of a certificate that ends its connections, in ms since 1970; None also without certificates."""
     refused_login: str | None = None

@@ -190,3 +190,27 @@ def test_voter_whose_fetches_are_denied_tells_so(tmp_path: Path) -> None:
         assert "cluster_authorization_failed" in text
 
     run_on_cluster(look, Setup(settings=settings))
+
+
+def test_leader_that_denies_what_another_node_passes_on_is_named(tmp_path: Path) -> None:
+    """Not that node, which has let the operator ask."""
+    rules = tmp_path / "acl.toml"
+    rules.write_text('[[allow]]\nprincipal = "User:node"\noperations = ["CLUSTER_ACTION"]\n')
+    settings = {**authorizing(tmp_path), "super.users": "User:alice", "kraft.acl.file": str(rules)}
+
+    async def look(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await cluster.wait_until_alike()
+        rules.write_text("")
+        follower, _ = cluster.others(leader)
+        await cluster.wait_until(lambda: follower.tree.fetch_problem.reason is not None)
+        nodes = [cluster.endpoint_of(follower.key.id)]
+        situation = await ask_all(logged_in(cluster, "alice"), nodes, timeout_ms=TIMEOUT_MS, fetch_timeout_ms=2000)
+        claim = next(one for one in situation.claims if one.node_id == follower.key.id)
+        assert (claim.denial, claim.denied_as) == (None, "User:node")
+        [text] = [one.text for one in findings(situation) if one.code == "node-denied" and claim.name in one.text]
+        assert text.startswith(
+            f"The leader denies node {follower.key.id} CLUSTER_ACTION as User:node. Name that in the"
+        )
+
+    run_on_cluster(look, Setup(settings=settings))

@@ -55,7 +55,11 @@ def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
     [
         ("TLS: tlsv13 alert certificate required", "no certificate was shown", "ssl.keystore.location"),
         ("TLS: sslv3 alert certificate expired", "the certificate shown has expired", "Replace that certificate"),
-        ("TLS: tlsv1 alert unknown ca", "not trusted there", "with its intermediate certificates, or add its authority"),
+        (
+            "TLS: tlsv1 alert unknown ca",
+            "not trusted there",
+            "with its intermediate certificates, or add its authority",
+        ),
         (
             "certificate verify failed: unable to get local issuer certificate",
             "or comes without its chain",
@@ -192,7 +196,9 @@ def test_voter_that_lags_tells_why() -> None:
 def test_node_that_is_denied_is_to_be_a_super_user() -> None:
     """A node that passes a question on tells of its own denial, for which DESCRIBE alone would be no remedy."""
     [denied] = findings(Situation((says(1, denial="User:node"),), led(UP, UP, UP)))[:1]
-    assert denied.text.endswith("If that is a node's principal, name it in `super.users`, or allow it CLUSTER_ACTION, too.")
+    assert denied.text.endswith(
+        "If that is a node's principal, name it in `super.users`, or allow it CLUSTER_ACTION, too."
+    )
 
 
 @pytest.mark.parametrize(
