@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -130,11 +131,20 @@ def format_(
 @click.option("--http", "for_http", is_flag=True, help="Add them to kraft.http.users.file instead.")
 @click.argument("users", nargs=-1, required=True, metavar="MECHANISM=[name=…,password=…]…")
 def add_scram_(config_path: str, for_http: bool, users: tuple[str, ...]) -> None:
-    """Add users of SCRAM to a node's file, or change their passwords.  A running node takes them over at once."""
+    """Add users of SCRAM to a node's file, or change their passwords.  A running node takes them over at once.
+
+    With - for the users, each line of stdin is one: other accounts of the machine can see a command's arguments.
+    """
     config = read_config(config_path)
     if for_http and not config.http_users_file:
         raise ConfigError("kraft.http.users.file is not set: --http needs it")
     path = config.http_users_file if for_http else config.scram_credentials_path
+    if users == ("-",):
+        users = tuple(line for line in sys.stdin.read().splitlines() if line.strip())
+        if not users:
+            raise ConfigError(
+                "stdin: no users in it; expected lines such as SCRAM-SHA-512=[name=NAME,password=PASSWORD]"
+            )
     _add_scram_users(path, _scram_users(users))
     echo(f"Written: {path}")
 

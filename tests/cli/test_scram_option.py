@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 from pathlib import Path
 
@@ -105,6 +106,22 @@ def test_format_writes_the_users(config: Path, tmp_path: Path, capsys: pytest.Ca
     assert fits(alice, "pw-3")
     assert again == bob
     assert "pw-" not in "".join(capsys.readouterr())
+
+
+def test_users_are_read_from_stdin(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    command = ["storage", "add-scram", "-c", str(config), "-"]
+    lines = "SCRAM-SHA-256=[name=alice,password=pw-1]\n\nSCRAM-SHA-256=[name=bob,password=pw-2]\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert run(command) == 0
+    alice, bob = read_scram_file(str(tmp_path / "data" / "scram-credentials"))
+    assert fits(alice, "pw-1")
+    assert fits(bob, "pw-2")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    assert run(command) == 1
+    assert "stdin: no users in it; expected lines such as SCRAM-SHA-512=[name=" in capsys.readouterr().err
 
 
 def test_users_of_http_have_their_own_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
