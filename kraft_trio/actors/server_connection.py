@@ -165,7 +165,7 @@ class ServerConnection:
         except* (ProtocolError, UnsupportedVersionError) as group:
             self._refusals.malformed_requests += 1
             reasons = "; ".join(map(str, group.exceptions))
-            log.warning("connection closed", listener=self._listener_name, reason=reasons)
+            log.warning("connection closed", listener=self._listener_name, peer=self.peer_host, reason=reasons)
         finally:
             self._abandon_answers()
             self._end_arrival()

@@ -67,6 +67,7 @@ def test_garbage_closes_the_connection(quorum: Quorum, name: str) -> None:
             connection.send_bytes(GARBAGE[name])
             assert connection.is_closed_by_peer()
         wait_until("the refusal is logged", lambda: leader.log_text().count(CLOSED) > already_logged)
+        assert {event["peer"] for event in leader.log_events() if event["event"] == CLOSED} == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("size", [1, 4, 10, len(whole_request()) - 1])
