@@ -8,7 +8,7 @@ NothingFromStrangers).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -84,6 +84,7 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
+MAX_SOFTWARE_CHARACTERS: Final = 256
 NOT_NOW = "this connection needs no authentication, or has it already"
 
 
@@ -171,7 +172,8 @@ class RequestRouter:
                 return self._replica_snapshots.route(request)
             case ApiVersionsRequest():
                 if asker is not None:
-                    asker.software = request.client_software_name
+                    # A connection keeps it for as long as it is open, outside the memory of requests.
+                    asker.software = request.client_software_name[:MAX_SOFTWARE_CHARACTERS]
                 return Ready(self.api_versions(listener_name))
             case MetadataRequest():
                 return await self._cluster.metadata(request, listener_name)

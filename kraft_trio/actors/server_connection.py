@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trio
@@ -248,8 +248,13 @@ class ServerConnection:
     async def _read(self, nursery: trio.Nursery) -> None:
         """Read requests and pass each on; one loop without helpers, because it runs for every request."""
         fetches, produces = self._fetches, self._produces
+        frame: bytes | None
+        request: Any
+        answer: Answer | None
         while True:
             self._receives = True
+            # What was served gave its memory back, and must not take it until the next request comes.
+            frame = request = answer = None
             frame = await self._reader.read()
             self._receives = False
             if frame is None:

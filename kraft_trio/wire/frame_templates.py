@@ -17,13 +17,17 @@ EPOCH: Final = 0x3C5A_A596
 OFFSETS: Final = (0x1E87_A5D2_4B96_3CF1, 0x2D69_B4E1_5AC3_87D2, 0x4BF0_96C3_1DA5_78E6)
 RECORDS: Final = b"\x96\xe1\x3c\x5a\xd2\x87\xb4\x69" * 2
 """Values that mark where in a frame a field is."""
+MAX_TEMPLATE_BYTES: Final = 4096
+"""Limit for a frame without its records.  A connection keeps a few templates for as long as it is open."""
 _ONE_BYTE_VARINT: Final = 0x80
 _LARGEST_SHIFT: Final = 28
 """Of the last byte of a length."""
 
 
 def gaps(frame: bytes, *marks: bytes) -> list[bytes] | None:
-    """The parts between the marks, in their order.  None unless each mark is there once."""
+    """The parts between the marks, in their order.  None unless each mark is there once, and if they are too large."""
+    if len(frame) > MAX_TEMPLATE_BYTES:
+        return None
     found = []
     for mark in marks:
         if frame.count(mark) != 1:

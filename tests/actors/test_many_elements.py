@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,16 +14,19 @@ import pytest
 import trio
 
 from kraft_trio.actors.answers import Worked
+from kraft_trio.actors.request_router import MAX_SOFTWARE_CHARACTERS
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
 from kraft_trio.protocol.gossip import Advertisement
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
+from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     ALTER_PARTITION_REASSIGNMENTS,
+    API_VERSIONS,
     APIS,
     BEGIN_QUORUM_EPOCH,
     CREATE_TOPICS,
@@ -45,6 +49,7 @@ from kraft_trio.wire.api import (
 )
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest, ReassignedPartition
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, NewTopic
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
@@ -67,7 +72,7 @@ from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.apis.vote import VoteRequest
-from kraft_trio.wire.codec import decode_request, encode_response
+from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from tests.support.on_cluster import on_cluster
@@ -203,6 +208,16 @@ async def serve(node: Node, frame: bytes) -> bytes:
     answer.when_ready(lambda: ready.set() if answer.is_ready else None)
     await ready.wait()
     return encode_response(header.api, header.version, 0, answer.response())
+
+
+@on_cluster(voters=1)
+async def test_little_is_kept_of_what_a_client_says_that_it_runs(cluster: Cluster) -> None:
+    """Each connection keeps it for as long as it is open, and no budget of memory counts it."""
+    leader = await cluster.wait_for_leader()
+    request = ApiVersionsRequest("x" * 2**20)
+    asker: Any = SimpleNamespace(software="", principal=ANONYMOUS, peer_host="client")
+    await leader.tree.server._router.route(RequestHeader(API_VERSIONS, 3, 1), LISTENER, request, asker=asker)
+    assert len(asker.software) == MAX_SOFTWARE_CHARACTERS
 
 
 @pytest.mark.parametrize(("api", "version", "request_", "array"), ARRAYS, ids=NAMES)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 import trio
@@ -20,10 +22,11 @@ from kraft_trio.channels import Reply
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
 from kraft_trio.wire.codec import RequestHeader, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import ImmediateStream
@@ -235,6 +238,45 @@ async def test_a_large_first_request_has_no_part_in_the_memory_of_replicas() -> 
         await trio.testing.wait_all_tasks_blocked()
         assert stream.taken
         nursery.cancel_scope.cancel()
+
+
+LARGE = 2**21
+LARGE_REQUESTS = {
+    "a name": encode_request(API_VERSIONS, 3, 9, "test", ApiVersionsRequest("x" * LARGE)),
+    "records": encode_request(
+        PRODUCE, 12, 9, "test", ProduceRequest(-1, 9, (ProducePartition("topic", UUID(int=0), 0, bytes(LARGE)),))
+    ),
+    "a topic": encode_request(
+        PRODUCE, 12, 9, "test", ProduceRequest(-1, 9, (ProducePartition("x" * LARGE, UUID(int=0), 0, b""),))
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
+async def test_a_request_takes_no_memory_once_it_is_answered(request_: bytes) -> None:
+    """It has given back what it took of the budget, and there may be a thousand connections that send no more."""
+
+    class Answering(Router):
+        async def route(self, header: Any, listener_name: str, request: object, *, asker: Any) -> Answer:
+            return Ready(ApiVersionsResponse() if header.api is API_VERSIONS else ProduceResponse())
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    stream = wide(theirs)
+    memory, lanes = MemoryBudget(2**24), ClientLanes()
+    async with running(lanes), trio.open_nursery() as nursery:
+        nursery.start_soon(serving(stream, Answering(), memory, lanes=lanes, max_request_bytes=2**22).run)
+        await trio.testing.wait_all_tasks_blocked()
+        tracemalloc.start()
+        try:
+            await ours.send_all(request_)
+            await trio.testing.wait_all_tasks_blocked()
+            left, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        nursery.cancel_scope.cancel()
+    assert stream.taken
+    assert most > LARGE
+    assert left < LARGE // 8
 
 
 async def test_clients_that_send_large_requests_slowly_leave_room_for_others() -> None:
