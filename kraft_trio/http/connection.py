@@ -217,13 +217,13 @@ class HttpExchange:
         if self._head.content_length > max_bytes:
             raise BodyTooLarge
         self._connection.must_send_body_in_time()
-        body = b""
+        body = bytearray()
         while part := await self.next_part():
-            body = body + part if body else part
+            body += part
             if len(body) > max_bytes:
                 raise BodyTooLarge
         self._connection.has_sent_body()
-        return body
+        return bytes(body)
 
     async def next_part(self) -> bytes:
         if self._is_read:

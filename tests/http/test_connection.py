@@ -15,6 +15,7 @@ import trio.testing
 from kraft_trio.http.connection import MAX_AHEAD_BYTES, HttpConnection
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.http.limits import HttpLimits
+from kraft_trio.http.parser import RequestParser
 
 MAX_BODY_BYTES = 1000
 LIMITS = HttpLimits(connections=1)
@@ -215,6 +216,29 @@ async def test_a_chunked_body(autojump_clock: trio.testing.MockClock) -> None:
         await client.until(b"\r\n\r\nabc")
         await client.send(GET)
         await client.until(b"content-length: 0\r\n\r\n")
+
+
+class Part(bytes):
+    """Notes the size of what is copied to put it at the end."""
+
+    copied = 0
+
+    def __radd__(self, before: bytes | bytearray) -> bytes:
+        if isinstance(before, bytearray):
+            return NotImplemented
+        Part.copied += len(before)
+        return before + bytes(self)
+
+
+async def test_a_body_in_many_parts_is_not_copied_with_each(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestParser, "on_body", lambda parser, data: parser._events.append(Part(data)))
+    async with connected() as client:
+        await client.send(b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n")
+        await client.send(b"1\r\na\r\n" * MAX_BODY_BYTES + b"0\r\n\r\n")
+        await client.until(b"\r\n\r\n" + b"a" * MAX_BODY_BYTES)
+    assert Part.copied == 0
 
 
 async def test_a_stream_in_both_directions(autojump_clock: trio.testing.MockClock) -> None:
