@@ -16,6 +16,7 @@ class Code(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
+    PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
     OUT_OF_RANGE = 11
@@ -54,4 +55,8 @@ LEASE_TTL_TOO_LARGE: Final[_Status] = (Code.OUT_OF_RANGE, "etcdserver: too large
 NO_LEADER: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: no leader")
 TIMEOUT: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: request timed out")
 STOPPED: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: server stopped")
+FOREIGN_PAGE: Final[_Status] = (
+    Code.PERMISSION_DENIED,
+    "a request of a web page (with Origin) is not served",
+)
 AUTH_NOT_ENABLED: Final[_Status] = (Code.FAILED_PRECONDITION, "etcdserver: authentication is not enabled")

@@ -44,6 +44,19 @@ async def test_each_node_reads_what_another_wrote(cluster: Cluster) -> None:
                 assert [kv["value"] for kv in await get(serving, node_id)] == [value]
 
 
+@on_cluster(**kv_setup(voters=1))
+async def test_pages_of_strangers_can_neither_write_nor_read(cluster: Cluster) -> None:
+    """A browser inside the network sends what a page of anybody's wants, as text that needs no leave of the server."""
+    async with gateways(cluster) as serving:
+        await serving.clients[1].post("/v3/kv/put", {"key": KEY, "value": b64("ours")})
+        for origin in ("http://stranger.example", "null", "http://127.0.0.1:2379"):
+            headers = {"Origin": origin, "Content-Type": "text/plain"}
+            for path in ("/v3/kv/put", "/v3/kv/range", "/v3/watch", "/v3/kv/deleterange"):
+                status, answer = await serving.clients[1].post(path, {"key": KEY, "value": b64("theirs")}, headers)
+                assert (status, answer["code"]) == (403, 7), path
+        assert [kv["value"] for kv in await get(serving, 1)] == [b64("ours")]
+
+
 @on_cluster(**kv_setup())
 async def test_gets_at_the_same_time_share_a_round(cluster: Cluster) -> None:
     """Each waits for a read barrier, but many cost a follower no more messages than two."""

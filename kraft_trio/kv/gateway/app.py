@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
-from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.errors import FOREIGN_PAGE, Code, KvError
 from kraft_trio.kv.gateway.cluster import ClusterInfo
 from kraft_trio.kv.gateway.elections import Elections
 from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, UnaryEndpoint, WatchEndpoint
@@ -25,6 +25,10 @@ class Application:
 
     async def __call__(self, exchange: Exchange) -> None:
         """Raises what goes wrong in an endpoint, after it has told the client."""
+        # A browser inside the network sends what the page of a stranger wants, and this header with each POST.
+        if exchange.header(b"origin") is not None:
+            await exchange.respond(403, error_body(KvError(*FOREIGN_PAGE)))
+            return
         endpoint = self.routes.get((exchange.method, exchange.path), _not_found)
         try:
             await endpoint(exchange)
