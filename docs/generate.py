@@ -43,7 +43,11 @@ from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 
 LIMITS = (
-    ("max.connections", "number-of-refused-connections", "The longest idle connection closes, or the new one."),
+    (
+        "max.connections",
+        "number-of-refused-connections",
+        "The longest idle connection closes, or one of the address with the most, or the new one.",
+    ),
     ("max.connections.per.ip", "number-of-refused-connections", "The new connection closes."),
     ("connections.max.idle.ms", "number-of-cut-connections", "The connection closes."),
     ("kraft.first.request.timeout.ms", "number-of-cut-connections", "The connection closes, also in its handshake."),

@@ -87,7 +87,12 @@ class HttpConnection:
         """End the connection: after the request that is under way, unless its response is a stream."""
         self.is_ending = True
         if self._exchange is None or self._exchange.is_streaming:
-            self._scope.cancel()
+            self.cut()
+
+    def cut(self) -> None:
+        """End the connection at once, also within a request."""
+        self.is_ending = True
+        self._scope.cancel()
 
     def end_if_overdue(self) -> bool:
         """End the connection if its client has taken too long.  The server calls this now and then.

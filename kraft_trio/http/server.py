@@ -138,7 +138,7 @@ class HttpServer:
 
     async def _serve_stream(self, stream: TcpStream | TlsStream, place: HttpPlace) -> None:
         connection = HttpConnection(stream, self._application, self._limits, self._refusal)
-        place.is_waiting, place.end = lambda: connection.is_waiting, self._for_another(connection.end)
+        place.is_waiting, place.end = lambda: connection.is_waiting, self._for_another(connection.cut)
         self._connections.add(connection)
         if self._accepting.cancel_called:
             connection.end()

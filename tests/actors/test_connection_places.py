@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 import trio
@@ -82,6 +82,35 @@ async def test_newcomer_takes_the_place_of_the_longest_idle(cluster: Cluster) ->
                 await clients[0].describe()
             for client in clients[1:]:
                 assert (await client.describe()).leader_id == 1
+
+
+@on_cluster(voters=3, settings=PLACES)
+async def test_voter_gets_in_when_one_address_is_busy_on_all_places(cluster: Cluster) -> None:
+    """Each of its connections asks for something all the time, so that none is idle."""
+    leader = await cluster.wait_for_leader()
+    voter = next(id for id in cluster.voter_ids if id != leader.key.id)
+    cluster.machines[voter].kill()
+
+    async def stay_busy() -> None:
+        while True:
+            with suppress(NetworkError, trio.BrokenResourceError):
+                async with RawClient.connected(cluster, leader.key.id) as client:
+                    while True:
+                        await client.describe()
+                        await trio.sleep(0.3)
+            await trio.sleep(0.3)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(12):
+            nursery.start_soon(stay_busy)
+        await trio.sleep(5)
+        stamp = leader.view.stamp
+        await cluster.machines[voter].start()
+        await leader.append([b"value"])
+        with trio.fail_after(30):
+            await cluster.wait_until_alike()
+        assert leader.view.stamp == stamp
+        nursery.cancel_scope.cancel()
 
 
 @on_cluster(voters=1, settings={"max.connections.per.ip": "2"})

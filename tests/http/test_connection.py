@@ -464,6 +464,16 @@ async def test_the_end_of_the_server_lets_a_request_end(autojump_clock: trio.tes
         assert b"connection: close\r\n" in answer
 
 
+async def test_a_connection_can_be_cut_within_a_request(autojump_clock: trio.testing.MockClock) -> None:
+    """A request that its client never ends, and one that waits."""
+    for sent in (POST[:-1], GET.replace(b"/b", b"/wait")):
+        async with connected() as client:
+            await client.send(sent)
+            await trio.testing.wait_all_tasks_blocked()
+            client.connection.cut()
+            assert await client.rest() == b""
+
+
 async def test_a_fault_ends_the_connection(autojump_clock: trio.testing.MockClock) -> None:
     with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
         async with connected() as client:

@@ -27,6 +27,26 @@ def test_address_ends_its_own_longest_waiting_connection() -> None:
     assert other not in ended
 
 
+def test_connection_at_work_ends_for_an_address_with_clearly_fewer() -> None:
+    """Else one address could keep all others out with requests that it never ends."""
+    ended: list[HttpPlace] = []
+    places = HttpPlaces(4, 0)
+    greedy = [entered(places, "a", ended, is_waiting=False) for _ in range(4)]
+    for host in "bc":
+        entered(places, host, ended, is_waiting=False)
+    assert ended == greedy[:2]
+    assert places.enter("c") == "4 are open"
+    assert places.enter("a") == "4 are open"
+
+
+def test_connection_that_waits_ends_before_one_at_work() -> None:
+    ended: list[HttpPlace] = []
+    places = HttpPlaces(3, 0)
+    [_, waiting, _] = [entered(places, "a", ended, is_waiting=is_waiting) for is_waiting in (False, True, False)]
+    entered(places, "b", ended)
+    assert ended == [waiting]
+
+
 def test_address_whose_connections_are_all_at_work_is_refused() -> None:
     places = HttpPlaces(10, 2)
     for _ in range(2):
