@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+import trio
+
 from kraft_trio.actors.answers import Answer, Awaited, Ready, Worked
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.network_client import NetworkClient
@@ -54,6 +56,12 @@ class ClusterRequests:
         self._kafka = context.kafka
         self._view = view
         self._forwarder = forwarder
+        self._question = trio.Lock()
+        """Held while the leader is asked for the nodes."""
+        self._begun_questions = 0
+        self._newest_question = 0
+        """The number of the one that has been answered, or could not be."""
+        self._newest_nodes = NO_NODES
 
     async def describe_cluster(self, request: DescribeClusterRequest, listener_name: str) -> Answer:
         """The nodes that Metadata names.  Each is a broker and a controller, whichever the client asks for."""
@@ -114,15 +122,28 @@ class ClusterRequests:
             return Ready(respond(NO_NODES))
 
         async def ask() -> ResponseT:
-            try:
-                described = await self._forwarder.request(
-                    leader, DESCRIBE_QUORUM, request, self._config.request_timeout_ms
-                )
-            except (NetworkError, UnsupportedVersionError):
-                return respond(NO_NODES)
-            return respond(_nodes_in(described))
+            return respond(await self._nodes_known_to(leader, request))
 
         return Worked(ask)
+
+    async def _nodes_known_to(self, leader: Endpoint, request: DescribeQuorumRequest) -> Nodes:
+        """Ask the leader.  Those who come while a question is under way share the next one.
+
+        Anybody may ask.  The questions of a flood would keep waiting whatever else is passed on to the leader.
+        """
+        wanted = self._begun_questions + 1
+        async with self._question:
+            if self._newest_question < wanted:
+                self._begun_questions += 1
+                number, nodes = self._begun_questions, NO_NODES
+                try:
+                    nodes = _nodes_in(
+                        await self._forwarder.request(leader, DESCRIBE_QUORUM, request, self._config.request_timeout_ms)
+                    )
+                except (NetworkError, UnsupportedVersionError):
+                    pass
+                self._newest_question, self._newest_nodes = number, nodes
+            return self._newest_nodes
 
     def _serving(self, nodes: Nodes, leader_id: int | None, listener_name: str) -> Nodes:
         """Those that serve clients, as far as this node knows: they do not run Kafka, and have the clients' listener.

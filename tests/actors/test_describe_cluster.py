@@ -23,6 +23,7 @@ from tests.actors.test_listener_admission import at_clients, start_with_client_l
 from tests.actors.test_shared_node_id import run_stray
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, RawClient
+from tests.support.timing import set_timing
 from tests.support.voter_change_requests import ask, held, observers_of, remove_voter
 
 
@@ -69,6 +70,31 @@ async def test_an_unknown_kind_of_node_is_refused(cluster: Cluster) -> None:
     assert answer.error == ErrorCode.unsupported_endpoint_type
     assert answer.error_message == "endpoint type 3: expected 1 (brokers) or 2 (controllers)"
     assert answer.brokers == ()
+
+
+@on_cluster(observers=1, started=())
+async def test_many_who_ask_a_follower_for_the_nodes_share_its_questions(cluster: Cluster) -> None:
+    """Anybody may ask, and whatever else is passed on to the leader would wait behind all their questions."""
+    await with_client_listeners(cluster)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    set_timing(cluster, latency_s=0.01)
+    follower = cluster.others(leader)[0].key.id
+    asked = (cluster.machines[follower].host, DESCRIBE_QUORUM.key)
+    before = cluster.network.requests_sent[asked]
+    named: list[set[int]] = []
+
+    async def ask_often() -> None:
+        async with RawClient.connected(cluster, follower, at_clients(follower)) as client:
+            for _ in range(5):
+                answer = await client.ask(METADATA, MetadataRequest(topics=()))
+                named.append({broker.id for broker in answer.brokers})
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(ask_often)
+    assert named == [{1, 2, 3, 4}] * 100
+    assert 1 <= cluster.network.requests_sent[asked] - before <= 25
 
 
 # Nodes that serve no clients
