@@ -71,6 +71,18 @@ class Store:
             history.append(kv)
         self.value_bytes += len(kv.key) + len(kv.value)
 
+    @property
+    def versions(self) -> int:
+        """The number of all versions that are kept."""
+        return len(self._changes)
+
+    def count(self, interval: Interval) -> int:
+        """The number of keys in an interval that have versions, without looking at each."""
+        histories = self._histories
+        start: int = histories.bisect_left(interval.start)
+        end: int = len(histories) if interval.end is None else histories.bisect_left(interval.end)
+        return max(0, end - start)
+
     def present(self, interval: Interval) -> Iterator[KeyValue]:
         """The present versions of the keys in an interval, by key."""
         for key in self._keys(interval):

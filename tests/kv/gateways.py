@@ -51,10 +51,7 @@ class FakeExchange:
     left: trio.Event = attrs.field(factory=trio.Event)
     status: int = 0
     query: str = ""
-
-    @property
-    def peer_host(self) -> str:
-        return "client"
+    peer_host: str = "client"
 
     @property
     def has_client_certificate(self) -> bool:
@@ -99,6 +96,7 @@ class FakeClient:
     """Talks to one application."""
 
     app: Application
+    host: str = "client"
 
     async def post(
         self, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -111,7 +109,7 @@ class FakeClient:
         self, path: str, body: object, headers: Mapping[str, str] | None = None, method: str = "POST"
     ) -> tuple[int, bytes]:
         answer = bytearray()
-        exchange = FakeExchange(method, path, headers or {}, [_body(body)], answer.extend)
+        exchange = FakeExchange(method, path, headers or {}, [_body(body)], answer.extend, peer_host=self.host)
         await self.app(exchange)
         return exchange.status, bytes(answer)
 
@@ -151,6 +149,7 @@ class Gateways:
         self.clients[node_id] = FakeClient(make_app(service))
         with self.cluster.machines[node_id].in_process():
             self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
+            self.nursery.start_soon(service.reads.run)
         return self.clients[node_id]
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.kv.command_serde import PREFIX, CommandSerde
-from kraft_trio.kv.gateway import watch_stream
+from kraft_trio.kv.gateway import service, watch_stream
+from kraft_trio.kv.gateway.read_turns import KEYS_PER_UNIT, UNITS_PER_TURN
 from kraft_trio.kv.gateway.upkeep import Upkeep
-from kraft_trio.kv.requests import Advance, WatchCreateRequest
+from kraft_trio.kv.range_reads import read_range
+from kraft_trio.kv.request_checks import MAX_OPERATIONS
+from kraft_trio.kv.requests import Advance, RangeRequest, WatchCreateRequest
+from kraft_trio.kv.responses import RangeResponse, ResponseHeader
 from kraft_trio.kv.store import Store
 from kraft_trio.kv.watches import Batch, next_events
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import FETCH, READ_INDEX
 from kraft_trio.wire.descriptor import Api
-from tests.kv.gateways import Gateways, b64, gateways, kv_setup
+from tests.kv.gateways import FakeClient, Gateways, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
 from tests.support.timing import set_timing
 
@@ -80,6 +86,35 @@ async def test_gets_at_the_same_time_share_a_round(cluster: Cluster) -> None:
         assert 1 <= await sent_by_the_follower(leader.key.id, FETCH) <= 4
         assert 1 <= await sent_by_the_follower(follower, READ_INDEX) <= 2  # the first get's, and one for all others
         assert 1 <= await sent_by_the_follower(follower, FETCH) <= 4
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_one_turn_reads_one_large_range(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many clients ask for one, and one of another address waits for one of them only."""
+    turns, read = LoopTurns.of_this_run(), list[tuple[int, int]]()
+
+    def reading(store: Store, request: RangeRequest, header: ResponseHeader | None = None) -> RangeResponse:
+        found = read_range(store, request, header)
+        read.append((turns.number, found.count))
+        return found
+
+    monkeypatch.setattr(service, "read_range", reading)
+    count = KEYS_PER_UNIT * UNITS_PER_TURN
+    async with gateways(cluster) as serving:
+        for start in range(0, count, MAX_OPERATIONS):
+            puts = [{"request_put": {"key": b64(f"{key:04}")}} for key in range(start, start + MAX_OPERATIONS)]
+            status, _ = await serving.clients[1].post("/v3/kv/txn", {"success": puts})
+            assert status == 200
+        other = FakeClient(serving.clients[1].app, "other")
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                everything = {"key": b64("\0"), "range_end": b64("\0")}
+                nursery.start_soon(serving.clients[1].post, "/v3/kv/range", everything)
+            nursery.start_soon(other.post, "/v3/kv/range", {"key": b64("0001")})
+    assert sorted(found for _, found in read) == [1] + [count] * 20
+    large = Counter(number for number, found in read if found > 1)
+    assert max(large.values()) == 1
+    assert [found for _, found in read].index(1) <= 5
 
 
 @on_cluster(**kv_setup())

@@ -12,6 +12,7 @@ from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, 
 from kraft_trio.kv.gateway.http_errors import error_body
 from kraft_trio.kv.gateway.openapi import openapi_document
 from kraft_trio.kv.gateway.operations import KEEP_ALIVE, OBSERVE, PREFIXES, WATCH, operations_of
+from kraft_trio.kv.gateway.read_turns import asker
 from kraft_trio.kv.gateway.request_stream import MAX_REQUEST_BYTES
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.proto_json import dumps, to_json
@@ -29,6 +30,7 @@ class Application:
         if exchange.header(b"origin") is not None:
             await exchange.respond(403, error_body(KvError(*FOREIGN_PAGE)))
             return
+        asker.set(exchange.peer_host)
         endpoint = self.routes.get((exchange.method, exchange.path), _not_found)
         try:
             await endpoint(exchange)

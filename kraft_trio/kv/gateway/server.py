@@ -26,9 +26,10 @@ log = get_logger(__name__)
 
 @asynccontextmanager
 async def kv_upkeep(service: KvService, keep_revisions: int) -> AsyncIterator[None]:
-    """In this block, the node does its part for the store: leases end, and old revisions are compacted."""
+    """In this block, the node does its part for the store: leases end, old revisions are compacted, reads begin."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Upkeep(service, keep_revisions).run)
+        nursery.start_soon(service.reads.run)
         yield
         nursery.cancel_scope.cancel()
 

@@ -24,6 +24,7 @@ from kraft_trio.kv.command_serde import NoCommand
 from kraft_trio.kv.errors import NO_LEADER, REQUEST_TOO_LARGE, STOPPED, TIMEOUT, Code, KvError
 from kraft_trio.kv.gateway.change_waiters import ChangeWaiters
 from kraft_trio.kv.gateway.member_ids import cluster_number, member_number
+from kraft_trio.kv.gateway.read_turns import ReadTurns
 from kraft_trio.kv.machine import KvMachine
 from kraft_trio.kv.range_reads import read_range
 from kraft_trio.kv.request_checks import check_delete_range, check_put, check_txn
@@ -76,6 +77,8 @@ class KvService:
         self._cluster = cluster_number(node.cluster_id)
         self.member = member_number(node.cluster_id, node.key.id)
         self.changes = ChangeWaiters(machine)
+        self.reads = ReadTurns()
+        """Somebody must run it."""
         self.has_leases: Published[bool] = Published(bool(machine.leases))
         machine.on_change = self._changed
 
@@ -126,6 +129,7 @@ class KvService:
     async def range(self, request: RangeRequest, _: UUID | None = None) -> RangeResponse:
         if not request.serializable:
             await self.barrier()
+        await self.reads.begin(self.machine.store, (request,))
         return read_range(self.machine.store, request, self.header())
 
     async def put(self, request: PutRequest, request_id: UUID | None = None) -> PutResponse:
@@ -144,6 +148,7 @@ class KvService:
             return await self._executed(TxnResponse, request, request_id)
         if not reads or not all(read.serializable for read in reads):
             await self.barrier()
+        await self.reads.begin(self.machine.store, reads)
         response = execute_txn(Changes(self.machine.store, self.machine.leases), request)
         return attrs.evolve(response, header=self.header())
 
