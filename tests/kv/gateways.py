@@ -118,7 +118,12 @@ class FakeClient:
         """Send messages, and receive those of the response until the block is left."""
         to_test, from_app = trio.open_memory_channel[Any](1000)
         exchange = FakeExchange(
-            "POST", path, {}, list(map(_body, bodies)), lambda content: to_test.send_nowait(json.loads(content))
+            "POST",
+            path,
+            {},
+            list(map(_body, bodies)),
+            lambda content: to_test.send_nowait(json.loads(content)),
+            peer_host=self.host,
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.app, exchange)

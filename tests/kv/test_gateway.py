@@ -287,6 +287,29 @@ async def test_one_stream_has_several_watches(cluster: Cluster) -> None:
 
 
 @on_cluster(**kv_setup(voters=1))
+async def test_an_address_has_so_many_watches(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many streams it opens; those of other addresses, and of its own later ones, do not suffer."""
+    monkeypatch.setattr(watch_stream, "MAX_WATCHES_OF_ADDRESS", 3)
+    watch = {"create_request": {"key": KEY}}
+    async with gateways(cluster) as serving:
+        client, other = serving.clients[1], FakeClient(serving.clients[1].app, "other")
+
+        async def begun(client: FakeClient, count: int) -> list[bool]:
+            async with client.stream("/v3/watch", *[watch] * count) as events:
+                told = [(await events.receive())["result"] for _ in range(count)]
+                return ["canceled" not in one for one in told]
+
+        async with client.stream("/v3/watch", watch, watch) as events:
+            await events.receive()
+            await events.receive()
+            assert await begun(client, 2) == [True, False]
+            assert await begun(other, 3) == [True, True, True]
+        assert await begun(client, 4) == [True, True, True, False]
+        await trio.testing.wait_all_tasks_blocked()
+        assert not serving.services[1].watches
+
+
+@on_cluster(**kv_setup(voters=1))
 async def test_an_idle_watch_is_told_of_progress(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_stream, "PROGRESS_INTERVAL_S", 5.0)
     async with gateways(cluster) as serving:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -79,6 +81,8 @@ class KvService:
         self.changes = ChangeWaiters(machine)
         self.reads = ReadTurns()
         """Somebody must run it."""
+        self.watches: Counter[str] = Counter()
+        """Of each client's address."""
         self.has_leases: Published[bool] = Published(bool(machine.leases))
         machine.on_change = self._changed
 
@@ -92,6 +96,16 @@ class KvService:
         """A header with this node's view; the revision is the present one unless it is given."""
         present = self.machine.store.revision if revision is None else revision
         return ResponseHeader(self._cluster, self.member, present, self.node.view.epoch)
+
+    @contextmanager
+    def ending_watch(self, host: str) -> Iterator[None]:
+        """Count a watch of that address no more once the block ends."""
+        try:
+            yield
+        finally:
+            self.watches[host] -= 1
+            if not self.watches[host]:
+                del self.watches[host]
 
     async def _from_quorum(self, request: Callable[[], Awaitable[T]]) -> T:
         """Make a request to the quorum, and turn what may become of it into KvErrors."""

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import trio
 
+from kraft_trio.kv.gateway.read_turns import asker
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.requests import WatchCancelRequest, WatchCreateRequest, WatchRequest
@@ -19,6 +20,8 @@ PROGRESS_INTERVAL_S: Final = 600.0
 """A watch that asks for it is told of progress if it had no event for so long."""
 MAX_WATCHES: Final = 1000
 """Of one stream."""
+MAX_WATCHES_OF_ADDRESS: Final = 10_000
+"""Each takes 5 KB, and each change of the store is compared with the range of each."""
 _NO_WATCH: Final = -1
 
 
@@ -34,6 +37,7 @@ class WatchStream:
         self._sending = trio.Lock()
         self._watches: dict[int, trio.CancelScope] = {}
         self._next_id = 0
+        self._host = asker.get()
 
     async def handle(self, request: WatchRequest) -> None:
         """Do what the client asks."""
@@ -58,6 +62,7 @@ class WatchStream:
         scope = self._watches[watch_id] = trio.CancelScope()
         revision = watch.start_revision or header.revision + 1
         await self._tell(WatchResponse(header, watch_id, created=True))
+        self._service.watches[self._host] += 1
         self._nursery.start_soon(self._watch, watch_id, watch, revision, scope)
 
     def _refusal(self, watch: WatchCreateRequest) -> str | None:
@@ -67,6 +72,8 @@ class WatchStream:
             return "mvcc: duplicate watch ID provided on the WatchStream"
         if len(self._watches) >= MAX_WATCHES:
             return f"more than {MAX_WATCHES} watches on one stream"
+        if self._service.watches[self._host] >= MAX_WATCHES_OF_ADDRESS:
+            return f"more than {MAX_WATCHES_OF_ADDRESS} watches of {self._host}"
         return None
 
     async def _cancel(self, request: WatchCancelRequest) -> None:
@@ -79,7 +86,7 @@ class WatchStream:
         machine, changes = self._service.machine, self._service.changes
         interval = Interval.of(watch.key, watch.range_end)
         progress_at = self._next_progress(watch)
-        with scope:
+        with scope, self._service.ending_watch(self._host):
             while True:
                 store = machine.store
                 if revision < store.compacted_revision:
