@@ -6,12 +6,13 @@ import base64
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final, cast
 
 import trio
 
 from kraft_trio.config.secret import Secret
-from kraft_trio.http.exchange import Endpoint, Exchange
+from kraft_trio.http.exchange import JSON, Endpoint, Exchange
 from kraft_trio.logs import get_logger
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_users import ScramUsers
@@ -22,7 +23,7 @@ MAX_PASSWORD_CHARACTERS: Final = 1024
 MAX_REMEMBERED: Final = 64
 CHALLENGE: Final = b'www-authenticate: Basic realm="kraft", charset="UTF-8"\r\n'
 PROBES: Final = ("/livez", "/readyz")
-"""Anybody may ask for these without a query.  Only the status tells them something."""
+"""Anybody may ask for these without a query, and is told the status only."""
 
 
 class HttpUsers:
@@ -76,8 +77,11 @@ class AuthenticatedEndpoint:
         self._error = error
 
     async def __call__(self, exchange: Exchange) -> None:
-        if exchange.has_client_certificate or (exchange.path in PROBES and not exchange.query):
+        if exchange.has_client_certificate:
             await self._inner(exchange)
+            return
+        if exchange.path in PROBES and not exchange.query:
+            await self._inner(cast(Exchange, _StatusOnly(exchange)))
             return
         given = exchange.header(b"authorization")
         login = None if given is None else _login(given)
@@ -89,6 +93,20 @@ class AuthenticatedEndpoint:
             log.warning("request denied", listener="http", peer=exchange.peer_host, reason="wrong user or password")
             await trio.sleep(self._delay_s)
         await exchange.respond(401, self._error("a user and a password are needed"), headers=CHALLENGE)
+
+
+class _StatusOnly:
+    """An exchange whose client is not told why a check has failed: it may name directories, nodes and addresses."""
+
+    def __init__(self, inner: Exchange) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def respond(self, status: int, content: bytes, content_type: bytes = JSON, *, headers: bytes = b"") -> None:
+        told = b"ok\n" if status == HTTPStatus.OK else b"failed\n"
+        await self._inner.respond(status, told, content_type, headers=headers)
 
 
 def _login(header: bytes) -> tuple[str, Secret] | None:

@@ -22,7 +22,9 @@ from kraft_trio.security.http_users import HttpUsers
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_file import add_to_scram_file
 from kraft_trio.security.watched_files import reload_all
+from kraft_trio.status import app
 from kraft_trio.status.app import Turns
+from kraft_trio.status.health import Check
 from tests.status.test_listener import Answer, Served, request, serving
 from tests.support.certificates import authority, client_of, foreign_authority, issue, write_store, write_trust
 
@@ -72,6 +74,20 @@ async def test_password_of_a_user_is_asked_for(tmp_path: Path) -> None:
         assert len(denied) == len(wrong)
         assert all(line["peer"] == LOCALHOST for line in denied)
         assert PASSWORD not in str(lines)
+
+
+async def test_a_probe_is_told_the_status_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason may name directories of the machine and addresses of other nodes."""
+    checks = (Check("leader-known"), Check("log-directory-writable", "/var/lib/kraft cannot be written"))
+    monkeypatch.setattr(app, "readiness", lambda _tree, _disk: checks)
+    users = write_user(tmp_path / "users")
+    async with serving(tmp_path, http_users_file=str(users), failed_authentication_delay_ms=0) as served:
+        answer = await served.get("/readyz")
+        assert (answer.status, answer.content) == (503, b"failed\n")
+        assert (await served.get("/livez")).content == b"ok\n"
+        answer = await served.get("/readyz?verbose", basic("operator", PASSWORD))
+        assert answer.status == 503
+        assert "/var/lib/kraft cannot be written" in answer.content.decode()
 
 
 async def test_users_are_read_again(tmp_path: Path) -> None:
