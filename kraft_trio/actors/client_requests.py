@@ -53,8 +53,11 @@ class ClientRequests:
 
     # Produce
 
-    async def produce(self, request: ProduceRequest, version: int, listener_name: str) -> Answer:
-        """Pass each batch to the leader; the answer has the partitions in order, and acks=0 gets no response."""
+    async def produce(self, request: ProduceRequest, version: int, listener_name: str, address: str) -> Answer:
+        """Pass each batch to the leader; the answer has the partitions in order, and acks=0 gets no response.
+
+        `address` is that of the client.
+        """
         replies = []
         was_ours = False
         for partition in request.partitions:
@@ -66,7 +69,7 @@ class ClientRequests:
             was_ours = was_ours or refused is None
             checked = refused or self._check_batch(partition.records or b"")
             if isinstance(checked, BatchHeader):
-                await self._produce_batch(request, partition.records or b"", checked, reply)
+                await self._produce_batch(request, partition.records or b"", checked, reply, address)
             else:
                 reply.answer(checked)
 
@@ -93,12 +96,17 @@ class ClientRequests:
         return ProduceResponse(tuple(responses), node_endpoints)
 
     async def _produce_batch(
-        self, request: ProduceRequest, records: bytes, header: BatchHeader, reply: Reply[ProducePartitionResponse]
+        self,
+        request: ProduceRequest,
+        records: bytes,
+        header: BatchHeader,
+        reply: Reply[ProducePartitionResponse],
+        address: str,
     ) -> None:
         """Check the records, and hand the batch to the leader, which answers when it has committed."""
         try:
             if not (may_be_honest_about_time(header) and is_small_and_sound(records, 0, header)):
-                await self._checker.check(records, header)
+                await self._checker.check(records, header, address)
         except LargeRecordError as error:
             self._refusals.batches += 1
             reply.answer(

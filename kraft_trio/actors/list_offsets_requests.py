@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import trio
 
+from kraft_trio.actors.address_turns import AddressTurns
 from kraft_trio.actors.answers import Answer, Awaited, Worked
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.leader_requests import leader_check
@@ -35,10 +35,11 @@ class ListOffsetsRequests:
         self._config = context.config
         self._log = context.log
         self._view = view
-        self._turn = trio.Lock()
+        self._turns = AddressTurns()
         """Of the searches: each holds a batch and decodes its records, a part in each turn of the event loop."""
 
-    async def route(self, request: ListOffsetsRequest) -> Answer:
+    async def route(self, request: ListOffsetsRequest, address: str) -> Answer:
+        """`address` is that of the client."""
         view = self._view.value
         reply: Reply[int | None] = Reply()
         if not await deliver(view.leader_mailbox, CommittedEndRequested(reply)):
@@ -58,7 +59,7 @@ class ListOffsetsRequests:
 
         async def search() -> ListOffsetsResponse:
             assert asked is not None, "nothing to be searched for"
-            return respond(await self._search(asked, view, await reply.receive()))
+            return respond(await self._search(asked, view, await reply.receive(), address))
 
         return Awaited((reply,), respond_at_once) if asked is None or asked.timestamp < 0 else Worked(search)
 
@@ -86,13 +87,13 @@ class ListOffsetsRequests:
                 return attrs.evolve(answer, error=ErrorCode.unsupported_version)
 
     async def _search(
-        self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
+        self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None, address: str
     ) -> ListOffsetsPartitionResponse:
         answer = self._checked(partition, view, committed_end)
         if answer.error != ErrorCode.none or committed_end is None:
             return answer
         try:
-            async with self._turn:
+            async with self._turns.held(address):
                 found = await self._log.offset_for_timestamp(partition.timestamp)
         except ProtocolError:
             return attrs.evolve(answer, error=ErrorCode.corrupt_message)

@@ -7,8 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-import trio
-
+from kraft_trio.actors.address_turns import AddressTurns
 from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
 from kraft_trio.storage.record_check import check_steps
 from kraft_trio.storage.record_limits import produce_limits
@@ -34,17 +33,17 @@ class RecordChecker:
         self._off_loop = off_loop
         self._max_record_bytes = max_record_bytes
         self._max_decompressed_bytes = max_decompressed_bytes
-        self._turn = trio.Lock()
+        self._turns = AddressTurns()
 
-    async def check(self, batch: bytes, header: BatchHeader) -> None:
-        """Check the records of a client's batch.  The caller has checked its CRC.
+    async def check(self, batch: bytes, header: BatchHeader, address: str) -> None:
+        """Check the records of the batch of a client at that address.  The caller has checked its CRC.
 
         Raises LargeRecordError for a record above `max_record_bytes`, and ProtocolError.
         """
         limits = produce_limits(len(batch), self._max_record_bytes, self._max_decompressed_bytes)
         if _may_be_short(header) and not _advance(check_steps(batch, 0, header, limits), STEPS_AT_ONCE):
             return
-        async with self._turn:
+        async with self._turns.held(address):
             steps = check_steps(batch, 0, header, limits)
             while await self._off_loop.run(partial(_advance, steps, STEPS_A_JOB)):
                 pass

@@ -141,11 +141,12 @@ class RequestRouter:
                 return Ready(attrs.evolve(answer.response(), topics=refusal[0].topics))
             if refusal is not None:
                 return Ready(refusal[0])
+        address = "" if asker is None else asker.peer_host
         match request:
             case FetchRequest():
                 return await self._leader.fetch(request, header.version, listener_name, asker)
             case ProduceRequest():
-                return await self._clients.produce(request, header.version, listener_name)
+                return await self._clients.produce(request, header.version, listener_name, address)
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
                 return await self._route_to_election(header.api, request, listener_name)
             case DescribeQuorumRequest():
@@ -182,7 +183,7 @@ class RequestRouter:
             case DescribeLogDirsRequest():
                 return Ready(self._log_directories.answer(request))
             case ListOffsetsRequest():
-                return await self._list_offsets.route(request)
+                return await self._list_offsets.route(request, address)
             case InitProducerIdRequest():
                 return await self._init_producer_id(header, request)
             case FindCoordinatorRequest():

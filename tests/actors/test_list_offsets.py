@@ -11,7 +11,7 @@ from kraft_trio.wire.api import LIST_OFFSETS
 from kraft_trio.wire.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import TOPIC, RawClient, batch_of
+from tests.support.raw_client import CLIENT, TOPIC, RawClient, batch_of
 
 CLIENTS = 8
 LONG_S = 0.1
@@ -40,14 +40,19 @@ async def test_one_search_of_the_log_is_under_way_at_a_time(cluster: Cluster) ->
         finally:
             under_way -= 1
 
-    async def ask() -> None:
-        async with RawClient.connected(cluster, 1) as client:
+    answered: list[str] = []
+
+    async def ask(host: str) -> None:
+        async with RawClient.connected(cluster, 1, host=host) as client:
             request = ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, time_ms),))
             [answer] = (await client.ask(LIST_OFFSETS, request)).partitions
             assert (answer.error, answer.offset, answer.timestamp_ms) == (ErrorCode.none, appended.base_offset, time_ms)
+            answered.append(host)
 
     with patch.object(leader.log, "offset_for_timestamp", counted):
         async with trio.open_nursery() as nursery:
-            for _ in range(CLIENTS):
-                nursery.start_soon(ask)
+            for host in (CLIENT,) * CLIENTS + ("other",):
+                nursery.start_soon(ask, host)
+                await trio.sleep(LONG_S / 100)
     assert most == 1
+    assert answered.index("other") <= 2, "one address kept another one waiting for all its searches"

@@ -45,8 +45,8 @@ class HeldThread:
         return job()
 
 
-async def checked(checker: RecordChecker, batch: bytes) -> None:
-    await checker.check(batch, peek_header(batch))
+async def checked(checker: RecordChecker, batch: bytes, address: str = "client") -> None:
+    await checker.check(batch, peek_header(batch), address)
 
 
 async def test_small_batches_never_leave_the_loop() -> None:
@@ -74,6 +74,23 @@ async def test_long_checks_leave_the_loop_one_at_a_time(codec: Compression, auto
         await checked(checker, batch_of(b"value"))
         thread.go.set()
     assert thread.jobs > 6
+
+
+async def test_long_checks_of_one_address_keep_others_waiting_for_one(autojump_clock: object) -> None:
+    thread = HeldThread()
+    checker = RecordChecker(thread, CAP, CAP)
+    done: list[str] = []
+
+    async def check(address: str) -> None:
+        await checked(checker, bombs.tiny_records(Compression.ZSTD, 20_000), address)
+        done.append(address)
+
+    async with trio.open_nursery() as nursery:
+        for address in ("flood",) * 8 + ("other",):
+            nursery.start_soon(check, address)
+            await trio.testing.wait_all_tasks_blocked()
+        thread.go.set()
+    assert done.index("other") <= 2
 
 
 async def test_large_uncompressed_batches_leave_the_loop() -> None:

@@ -58,10 +58,16 @@ class RawClient:
     @classmethod
     @asynccontextmanager
     async def connected(
-        cls, cluster: Cluster, node_id: int, endpoint: Endpoint | None = None, client_id: str = "test"
+        cls,
+        cluster: Cluster,
+        node_id: int,
+        endpoint: Endpoint | None = None,
+        client_id: str = "test",
+        *,
+        host: str = CLIENT,
     ) -> AsyncIterator[RawClient]:
         """To where that node listens, or to another listener of its own."""
-        stream = await cluster.network.seen_from(CLIENT).connect(endpoint or cluster.endpoint_of(node_id))
+        stream = await cluster.network.seen_from(host).connect(endpoint or cluster.endpoint_of(node_id))
         client = cls(await Connection.negotiated(stream, client_id, 2**24))
         try:
             yield client

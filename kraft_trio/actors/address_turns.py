@@ -1,0 +1,53 @@
+"""A lock that goes from address to address, so that a flood of one address keeps nobody else waiting for all of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+
+class AddressTurns:
+    """Whoever waits of one address gets it after one of each other address, and in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._waiting: dict[str, deque[trio.lowlevel.Task]] = {}
+        """Of each address.  The first one is the next."""
+
+    @asynccontextmanager
+    async def held(self, address: str) -> AsyncIterator[None]:
+        """Wait for the lock, and hold it in the block."""
+        if self._is_held:
+            await self._wait(address)
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, address: str) -> None:
+        task = trio.lowlevel.current_task()
+        self._waiting.setdefault(address, deque()).append(task)
+
+        def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
+            self._waiting[address].remove(task)
+            if not self._waiting[address]:
+                del self._waiting[address]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def _pass_on(self) -> None:
+        """The lock stays held while it passes to the next one."""
+        if not self._waiting:
+            self._is_held = False
+            return
+        address, tasks = next(iter(self._waiting.items()))
+        task = tasks.popleft()
+        del self._waiting[address]
+        if tasks:
+            self._waiting[address] = tasks
+        trio.lowlevel.reschedule(task)
