@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
+
+from kraft_trio.actors.address_queue import AddressQueue
 
 
 class AddressTurns:
@@ -14,8 +15,7 @@ class AddressTurns:
 
     def __init__(self) -> None:
         self._is_held = False
-        self._waiting: dict[str, deque[trio.lowlevel.Task]] = {}
-        """Of each address.  The first one is the next."""
+        self._waiting: AddressQueue[trio.lowlevel.Task] = AddressQueue()
 
     @asynccontextmanager
     async def held(self, address: str) -> AsyncIterator[None]:
@@ -30,24 +30,17 @@ class AddressTurns:
 
     async def _wait(self, address: str) -> None:
         task = trio.lowlevel.current_task()
-        self._waiting.setdefault(address, deque()).append(task)
+        self._waiting.append(address, task)
 
         def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._waiting[address].remove(task)
-            if not self._waiting[address]:
-                del self._waiting[address]
+            self._waiting.remove(address, task)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(leave)
 
     def _pass_on(self) -> None:
         """The lock stays held while it passes to the next one."""
-        if not self._waiting:
+        if self._waiting:
+            trio.lowlevel.reschedule(self._waiting.pop())
+        else:
             self._is_held = False
-            return
-        address, tasks = next(iter(self._waiting.items()))
-        task = tasks.popleft()
-        del self._waiting[address]
-        if tasks:
-            self._waiting[address] = tasks
-        trio.lowlevel.reschedule(task)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import attrs
 import trio
 
+from kraft_trio.actors.address_queue import AddressQueue
 from kraft_trio.config.checks import CONNECTION_SHARE, RESERVED_SHARE
 
 _ANSWER_SHARE: Final = 8
@@ -45,9 +45,9 @@ class MemoryBudget:
         self._very_large = self.per_connection // _VERY_LARGE_SHARE
         self._arriving = 0
         """The part of `taken` for very large requests of clients that are still being received."""
-        self._arrivals: deque[_Waiter] = deque()
-        self._clients: deque[_Waiter] = deque()
-        self._replicas: deque[_Waiter] = deque()
+        self._arrivals: AddressQueue[_Waiter] = AddressQueue()
+        self._clients: AddressQueue[_Waiter] = AddressQueue()
+        self._replicas: AddressQueue[_Waiter] = AddressQueue()
 
     def take_now(self, size: int, *, for_replica: bool) -> bool:
         """Take `size` bytes if there is room and nothing waits.  Returns whether it did."""
@@ -57,24 +57,24 @@ class MemoryBudget:
         self.taken += size
         return True
 
-    async def take(self, size: int, *, for_replica: bool) -> None:
-        """Wait for room for `size` bytes and take them, first come, first served.
+    async def take(self, size: int, *, for_replica: bool, address: str = "") -> None:
+        """Wait for room for `size` bytes and take them: first come, first served, but one of each address in turn.
 
         `size` must be at most `per_connection`.  A cancelled wait takes nothing.
         """
         if not self.take_now(size, for_replica=for_replica):
-            await self._wait(self._replicas if for_replica else self._clients, size)
+            await self._wait(self._replicas if for_replica else self._clients, size, address)
 
-    async def take_for_arrival(self, size: int) -> int:
+    async def take_for_arrival(self, size: int, address: str = "") -> int:
         """Like `take`, for the request of a client that will be received now.
 
         Returns what to pass to `arrived` once it has been received, or never will be: 0 unless it is very large.
         """
         if size <= self._very_large:
-            await self.take(size, for_replica=False)
+            await self.take(size, for_replica=False, address=address)
             return 0
         if self._arrivals or self._clients or not self._has_room_for_arrival(size):
-            await self._wait(self._arrivals, size)
+            await self._wait(self._arrivals, size, address)
         else:
             self.taken += size
             self._arriving += size
@@ -91,16 +91,16 @@ class MemoryBudget:
 
     def _arrival_needs_room(self) -> bool:
         """Whether one waits for what other clients hold, and not only for other arrivals.  Then they wait behind it."""
-        return bool(self._arrivals) and self._arriving + self._arrivals[0].size <= self._for_arrivals
+        return bool(self._arrivals) and self._arriving + self._arrivals.first.size <= self._for_arrivals
 
-    async def _wait(self, queue: deque[_Waiter], size: int) -> None:
+    async def _wait(self, queue: AddressQueue[_Waiter], size: int, address: str) -> None:
         assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
         self.waits += 1
         waiter = _Waiter(self.waits, size, trio.lowlevel.current_task())
-        queue.append(waiter)
+        queue.append(address, waiter)
 
         def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            queue.remove(waiter)
+            queue.remove(address, waiter)
             self._admit()
             return trio.lowlevel.Abort.SUCCEEDED
 
@@ -126,21 +126,21 @@ class MemoryBudget:
         return max(min(left // _ANSWER_SHARE, self.per_connection), min(left, MIN_ANSWER_BYTES), 0)
 
     def _admit(self) -> None:
-        while self._replicas and self.taken + self._replicas[0].size <= self._total:
+        while self._replicas and self.taken + self._replicas.first.size <= self._total:
             self._let(self._replicas)
-        while (queue := self._next_of_clients()) and self.taken + queue[0].size <= self._for_clients:
+        while (queue := self._next_of_clients()) and self.taken + queue.first.size <= self._for_clients:
             if queue is self._arrivals:
-                self._arriving += queue[0].size
+                self._arriving += queue.first.size
             self._let(queue)
 
-    def _next_of_clients(self) -> deque[_Waiter] | None:
+    def _next_of_clients(self) -> AddressQueue[_Waiter] | None:
         """The queue whose first one came first.  An arrival that waits for other arrivals lets others pass."""
         queues = [self._clients] if self._clients else []
         if self._arrival_needs_room():
             queues.append(self._arrivals)
-        return min(queues, key=lambda queue: queue[0].number, default=None)
+        return min(queues, key=lambda queue: queue.first.number, default=None)
 
-    def _let(self, queue: deque[_Waiter]) -> None:
-        waiter = queue.popleft()
+    def _let(self, queue: AddressQueue[_Waiter]) -> None:
+        waiter = queue.pop()
         self.taken += waiter.size
         trio.lowlevel.reschedule(waiter.task)

@@ -286,7 +286,7 @@ class ServerConnection:
                     await self._wait_for_share(held)
                 for_replica = self.is_of_replica or is_beginning
                 if not self._memory.take_now(held, for_replica=for_replica):
-                    await self._memory.take(held, for_replica=for_replica)
+                    await self._memory.take(held, for_replica=for_replica, address=self.peer_host)
                 self._held += held
             try:
                 if self.is_of_replica:
@@ -373,9 +373,9 @@ class ServerConnection:
         if self._held + size > self._memory.per_connection:
             await self._wait_for_share(size)
         if self.is_of_replica:
-            await self._memory.take(size, for_replica=True)
+            await self._memory.take(size, for_replica=True, address=self.peer_host)
         else:
-            self._arriving = await self._memory.take_for_arrival(size)
+            self._arriving = await self._memory.take_for_arrival(size, self.peer_host)
         self._held += size
         self._admitted = size
         self._receives = True
@@ -394,13 +394,13 @@ class ServerConnection:
 
     async def _take_for_piece(self) -> int:
         size = min(MAX_PIECE_BYTES, self._memory.per_connection)
-        await self._memory.take(size, for_replica=self.is_of_replica)
+        await self._memory.take(size, for_replica=self.is_of_replica, address=self.peer_host)
         self._held += size
         return size
 
     async def _wait_for_answer_room(self) -> None:
         """Wait for a turn in the budget.  The memory itself is taken when there is something to read."""
-        await self._memory.take(MIN_ANSWER_BYTES, for_replica=self.is_of_replica)
+        await self._memory.take(MIN_ANSWER_BYTES, for_replica=self.is_of_replica, address=self.peer_host)
         self._memory.give_back(MIN_ANSWER_BYTES)
 
     # Out

@@ -52,6 +52,30 @@ async def test_room_comes_first_come_first_served() -> None:
 
 
 @pytest.mark.parametrize("is_arrival", [False, True])
+async def test_room_goes_from_one_address_to_the_next(is_arrival: bool) -> None:
+    """One address may hold all that clients may have, and have hundreds of requests waiting for more."""
+    budget = MemoryBudget(TOTAL)
+    budget.take_now(FOR_CLIENTS, for_replica=False)
+    order: list[str] = []
+
+    async def take(address: str) -> None:
+        if is_arrival:
+            await budget.take_for_arrival(LARGE, address)
+        else:
+            await budget.take(LARGE, for_replica=False, address=address)
+        order.append(address)
+
+    async with trio.open_nursery() as nursery:
+        for address in "aaaabc":
+            nursery.start_soon(take, address)
+            await trio.testing.wait_all_tasks_blocked()
+        for _ in range(6):
+            budget.give_back(LARGE)
+            await trio.testing.wait_all_tasks_blocked()
+    assert order == list("abcaaa")
+
+
+@pytest.mark.parametrize("is_arrival", [False, True])
 async def test_cancelled_wait_takes_nothing_and_blocks_nobody(is_arrival: bool) -> None:
     budget = MemoryBudget(TOTAL)
     budget.take_now(FOR_CLIENTS - 10, for_replica=False)
