@@ -61,7 +61,11 @@ LIMITS = (
     ("kraft.connection.max.in.flight.requests", "number-of-paused-connections", "The connection is not read further."),
     ("message.max.bytes", "number-of-refused-batches", "MESSAGE_TOO_LARGE."),
     ("kraft.decompressed.max.bytes", "number-of-refused-batches", "INVALID_RECORD."),
-    ("kraft.waiting.fetches.max", "number-of-refused-waits", "The Fetch is answered at once."),
+    (
+        "kraft.waiting.fetches.max",
+        "number-of-refused-waits",
+        "It, or the oldest one of the address with the most, is answered at once.",
+    ),
     ("kraft.waiting.fetches.max.per.connection", "number-of-refused-waits", "The Fetch is answered at once."),
     ("kraft.waiting.observers.max", "number-of-refused-waits", "The Fetch is answered at once."),
     ("kraft.producer.ids.max", "number-of-producer-ids", "The longest silent one is forgotten."),

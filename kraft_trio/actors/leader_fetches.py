@@ -69,8 +69,12 @@ class LeaderFetches:
             self._answer_with_what_there_is(message)
             return
         if not self.parked.has_room_for_consumer(message.asker):
-            self._refuse_wait(message)
-            return
+            other = self.parked.take_for_consumer(message.asker)
+            if other is None:
+                self._refuse_wait(message)
+                return
+            self._context.refusals.waits += 1
+            self._answer_parked(other)
         offset = message.partition.fetch_offset
         deadline = trio.current_time() + wait_s
         self.parked.park_consumer(message, deadline, self._log.bytes_before(offset) + self._wanted_bytes(message))

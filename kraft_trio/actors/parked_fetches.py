@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 
 from kraft_trio.actors.removable_heap import RemovableHeap
-from kraft_trio.messages import FetchReceived
+from kraft_trio.messages import Asker, FetchReceived
 from kraft_trio.protocol.types import ReplicaKey
 
 
@@ -49,6 +49,8 @@ class ParkedFetches:
         """By the number of committed bytes that they wait for, as `Log.bytes_before` counts."""
         self._consumers_by_offset: RemovableHeap[ParkedFetch] = RemovableHeap()
         self._of_asker: Counter[object] = Counter()
+        self._of_address: dict[str, dict[ParkedFetch, None]] = {}
+        """Those of consumers, the oldest of each address first."""
 
     def __len__(self) -> int:
         return len(self._by_deadline)
@@ -62,7 +64,9 @@ class ParkedFetches:
             self._consumers_by_need,
             self._consumers_by_offset,
         )
-        return sum(heap.size for heap in heaps) + len(self._voters) + len(self._observers) + len(self._of_asker)
+        of_addresses = sum(map(len, self._of_address.values()))
+        counted = len(self._voters) + len(self._observers) + len(self._of_asker) + of_addresses
+        return sum(heap.size for heap in heaps) + counted
 
     @property
     def next_deadline(self) -> float:
@@ -75,9 +79,22 @@ class ParkedFetches:
 
     # Coming
 
-    def has_room_for_consumer(self, asker: object) -> bool:
-        limits = self._limits
-        return len(self._consumers_by_offset) < limits.consumers and self._of_asker[asker] < limits.by_one_asker
+    def has_room_for_consumer(self, asker: Asker | None) -> bool:
+        return len(self._consumers_by_offset) < self._limits.consumers and self._may_wait(asker)
+
+    def _may_wait(self, asker: Asker | None) -> bool:
+        return self._of_asker[asker] < self._limits.by_one_asker
+
+    def take_for_consumer(self, asker: Asker | None) -> FetchReceived | None:
+        """Take the oldest Fetch of the address with the most, so that one of a connection at another one may wait.
+
+        None if that address has not at least two more, or if the connection has as many as it may.
+        """
+        if not self._of_address or not self._may_wait(asker):
+            return None
+        most = max(self._of_address.values(), key=len)
+        of_asker = self._of_address.get(_address(asker), ())
+        return self._taken(next(iter(most))) if len(most) >= len(of_asker) + 2 else None
 
     def has_room_for_replica(self, *, is_voter: bool) -> bool:
         """Whether a replica's Fetch may wait.  There is always room for voters, because they are few."""
@@ -89,6 +106,7 @@ class ParkedFetches:
         self._consumers_by_offset.put(parked, message.partition.fetch_offset)
         if message.asker is not None:
             self._of_asker[message.asker] += 1
+        self._of_address.setdefault(_address(message.asker), {})[parked] = None
         self._enter(parked)
 
     def park_replica(
@@ -168,7 +186,15 @@ class ParkedFetches:
             return
         self._consumers_by_need.discard(parked)
         self._consumers_by_offset.discard(parked)
+        of_address = self._of_address[_address(message.asker)]
+        del of_address[parked]
+        if not of_address:
+            del self._of_address[_address(message.asker)]
         if message.asker is not None:
             self._of_asker[message.asker] -= 1
             if not self._of_asker[message.asker]:
                 del self._of_asker[message.asker]
+
+
+def _address(asker: Asker | None) -> str:
+    return "" if asker is None else asker.peer_host

@@ -75,6 +75,9 @@ async def test_closed_connections_leave_no_parked_fetch(cluster: Cluster) -> Non
 class Connection:
     """One by which Fetch requests come; there is always memory for an answer."""
 
+    def __init__(self, peer_host: str = "client") -> None:
+        self.peer_host = peer_host
+
     def answer_room(self) -> int:
         return 2**20
 
@@ -177,6 +180,22 @@ async def test_parked_fetches_are_limited_but_voters_are_not(cluster: Cluster) -
         assert not voter.is_answered
         leader.append()
         assert voter.is_answered
+
+
+@on_cluster(voters=1, started=())
+async def test_oldest_fetch_of_the_address_with_the_most_makes_room(cluster: Cluster) -> None:
+    """A consumer whose Fetch may not wait would ask again at once, and again."""
+    with leading(cluster) as leader:
+        many = [leader.park(asker=Connection("a")) for _ in range(LIMITS.consumers - 1)]
+        others = [leader.park(asker=Connection("b")) for _ in range(3)]
+        assert not answered(others)
+        assert [reply.is_answered for reply in many[:3]] == [True, True, False]
+        assert leader.fetches._context.refusals.waits == 2
+        assert leader.park(asker=Connection("a")).is_answered
+        assert not answered(others)
+        for reply in (*many, *others):
+            reply.abandon()
+        assert leader.fetches.parked.size < OVERHEAD
 
 
 @on_cluster(voters=1, started=())
