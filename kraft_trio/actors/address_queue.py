@@ -13,7 +13,7 @@ class AddressQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._of_address: dict[str, deque[T]] = {}
-        """The first address is the next to have its turn.  None is empty."""
+        """The first address is the next to have its turn.  An address without anything that waits is not there."""
 
     def __bool__(self) -> bool:
         return bool(self._of_address)

@@ -11,7 +11,7 @@ from kraft_trio.actors.address_queue import AddressQueue
 
 
 class AddressTurns:
-    """Whoever waits of one address gets it after one of each other address, and in the order in which they came."""
+    """Each address that waits gets the lock once before any gets it twice."""
 
     def __init__(self) -> None:
         self._is_held = False

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS
@@ -48,6 +49,16 @@ def test_connection_that_does_nothing_is_closed(sent: bytes, seconds: float) -> 
     story()
 
 
+async def returns(cluster: Cluster, leader: Node, voter: int) -> None:
+    """Start a voter again, and wait until it follows the same leader."""
+    stamp = leader.view.stamp
+    await cluster.machines[voter].start()
+    await leader.append([b"value"])
+    with trio.fail_after(30):
+        await cluster.wait_until_alike()
+    assert leader.view.stamp == stamp
+
+
 @on_cluster(voters=3, settings=PLACES)
 async def test_voter_gets_in_when_idle_clients_hold_all_places(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
@@ -60,12 +71,7 @@ async def test_voter_gets_in_when_idle_clients_hold_all_places(cluster: Cluster)
             stack.push_async_callback(stream.aclose)
             await stream.send_all(HELLO)
             await trio.sleep(0.2)
-        stamp = leader.view.stamp
-        await cluster.machines[voter].start()
-        await leader.append([b"value"])
-        with trio.fail_after(30):
-            await cluster.wait_until_alike()
-        assert leader.view.stamp == stamp
+        await returns(cluster, leader, voter)
 
 
 @on_cluster(voters=1, settings=PLACES)
@@ -104,12 +110,7 @@ async def test_voter_gets_in_when_one_address_is_busy_on_all_places(cluster: Clu
         for _ in range(12):
             nursery.start_soon(stay_busy)
         await trio.sleep(5)
-        stamp = leader.view.stamp
-        await cluster.machines[voter].start()
-        await leader.append([b"value"])
-        with trio.fail_after(30):
-            await cluster.wait_until_alike()
-        assert leader.view.stamp == stamp
+        await returns(cluster, leader, voter)
         nursery.cancel_scope.cancel()
 
 
