@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import trio
 
+from kraft_trio.http.body_memory import BodyMemory
 from kraft_trio.http.exchange import JSON, BodyTooLarge, Disconnected, Endpoint
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.parser import END, BadRequest, Head, RequestParser
@@ -17,6 +18,8 @@ LINGER_S: Final = 2.0
 """Before a connection is closed, the client may go on sending for so long.  Else it might lose the response."""
 MAX_AHEAD_BYTES: Final = 64 * 1024
 """Bytes of the next requests that a client may send while it waits for a lock or reads a stream."""
+LARGE_BODY_BYTES: Final = 64 * 1024
+"""Smaller bodies do not count as memory."""
 
 
 Refusal = Callable[[str], bytes]
@@ -39,11 +42,20 @@ class HttpStream(Protocol):
 class HttpConnection:
     """Owns the stream, and serves its requests in turn, in one task."""
 
-    def __init__(self, stream: HttpStream, application: Endpoint, limits: HttpLimits, refusal: Refusal) -> None:
+    def __init__(
+        self,
+        stream: HttpStream,
+        application: Endpoint,
+        limits: HttpLimits,
+        refusal: Refusal,
+        memory: BodyMemory | None = None,
+    ) -> None:
+        """`memory` is that of the server."""
         self._stream = stream
         self._application = application
         self._limits = limits
         self._refusal = refusal
+        self._memory = memory or BodyMemory(limits.body_bytes)
         self._exchange: HttpExchange | None = None
         self._deadline = inf
         """The time until which the client has to send what is awaited."""
@@ -80,6 +92,7 @@ class HttpConnection:
         except Disconnected:
             pass
         finally:
+            self._memory.hold(self, 0)
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
 
@@ -116,6 +129,7 @@ class HttpConnection:
             if not exchange.is_reusable:
                 return
             self._exchange = None
+            self._memory.hold(self, 0)
             if self.parser.has_events:
                 await trio.lowlevel.checkpoint()  # others get a turn, even if this client never waits
 
@@ -132,6 +146,11 @@ class HttpConnection:
         assert isinstance(event, Head), "a head comes after the end of the request before"
         self._deadline = inf
         return event
+
+    def hold(self, size: int) -> None:
+        """Note the size of the body that is in memory, if it is large."""
+        if size >= LARGE_BODY_BYTES:
+            self._memory.hold(self, size)
 
     def must_send_body_in_time(self) -> None:
         self._deadline = trio.current_time() + self._limits.body_s
@@ -227,6 +246,7 @@ class HttpExchange:
             body += part
             if len(body) > max_bytes:
                 raise BodyTooLarge
+            self._connection.hold(len(body))
         self._connection.has_sent_body()
         return bytes(body)
 

@@ -17,6 +17,8 @@ class HttpLimits:
     head_s: float = 30.0
     body_s: float = 60.0
     """Time for the whole body of a request that has one answer.  A stream's messages may come at any time."""
+    body_bytes: int = 64 * 1024 * 1024
+    """Memory for large bodies, until their requests are answered."""
     send_s: float = 120.0
     """Time in which a client must read what is sent to it at once."""
     head_bytes: int = 64 * 1024

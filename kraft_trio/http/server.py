@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from kraft_trio.http.body_memory import BodyMemory
 from kraft_trio.http.connection import HttpConnection, Refusal
 from kraft_trio.http.exchange import Endpoint
 from kraft_trio.http.limits import HttpLimits
@@ -54,6 +55,7 @@ class HttpServer:
         self._cut = cut
         self._handshake_failed = handshake_failed
         self._places = HttpPlaces(limits.connections, limits.per_host)
+        self._memory = BodyMemory(limits.body_bytes)
         self._connections: set[HttpConnection] = set()
         self._handshakes = trio.Lock()
         self._accepting = trio.CancelScope()
@@ -137,7 +139,7 @@ class HttpServer:
         return cut
 
     async def _serve_stream(self, stream: TcpStream | TlsStream, place: HttpPlace) -> None:
-        connection = HttpConnection(stream, self._application, self._limits, self._refusal)
+        connection = HttpConnection(stream, self._application, self._limits, self._refusal, self._memory)
         place.is_waiting, place.end = lambda: connection.is_waiting, self._for_another(connection.cut)
         self._connections.add(connection)
         if self._accepting.cancel_called:

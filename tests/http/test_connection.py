@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.http import connection as http_connection
 from kraft_trio.http.connection import MAX_AHEAD_BYTES, HttpConnection
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.http.limits import HttpLimits
@@ -33,6 +34,7 @@ class MemoryStream:
     """What an HttpConnection needs."""
 
     ends: Ends
+    peer_host: str = "client"
     takes_all: bool = False
     """Whether everything can be sent at once, and gets lost.  Otherwise nothing can be sent at once."""
 
@@ -239,6 +241,25 @@ async def test_a_body_in_many_parts_is_not_copied_with_each(
         await client.send(b"1\r\na\r\n" * MAX_BODY_BYTES + b"0\r\n\r\n")
         await client.until(b"\r\n\r\n" + b"a" * MAX_BODY_BYTES)
     assert Part.copied == 0
+
+
+async def test_a_body_counts_as_memory_until_its_request_is_answered(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "LARGE_BODY_BYTES", 2)
+    async with connected() as client:
+        memory = client.connection._memory
+        await client.send(POST[:-1])
+        await trio.testing.wait_all_tasks_blocked()
+        assert memory.taken == 2
+        await client.send(POST[-1:])
+        await client.until(b"\r\n\r\nabc")
+        assert memory.taken == 0
+        await client.send(POST[:-1])
+        await trio.testing.wait_all_tasks_blocked()
+        memory.hold(client.connection, LIMITS.body_bytes + 1)
+        assert await client.rest() == b""
+        assert memory.taken == 0
 
 
 async def test_a_stream_in_both_directions(autojump_clock: trio.testing.MockClock) -> None:

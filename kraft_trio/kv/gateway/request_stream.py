@@ -15,6 +15,8 @@ M = TypeVar("M")
 
 MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Of one message as JSON.  A record is smaller: base64 and escapes take room."""
+MAX_STREAMED_BYTES: Final = 256 * 1024
+"""Of one message of a stream.  None has more than the keys of a range, and a client may take its time to end it."""
 
 
 async def body_of(exchange: Exchange) -> str:
@@ -42,7 +44,7 @@ async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, Non
         # A client may send a large message byte by byte: what has come of it is not looked at again and again.
         pieces.append(new if pieces else new.lstrip(WHITESPACE))
         size += len(pieces[-1])
-        if size > MAX_REQUEST_BYTES:
+        if size > MAX_STREAMED_BYTES:
             raise KvError(*REQUEST_TOO_LARGE)
         ended = ends.count(new)
         if ended or not part or len(pieces) == 1:
