@@ -7,11 +7,11 @@ nothing to do, turns follow each other faster, so the lanes leave no time unused
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Final, TypeAlias
+from typing import Final
 
 import trio
 
+from kraft_trio.actors.address_queue import AddressQueue
 from kraft_trio.actors.loop_turns import LoopTurns
 
 PRODUCE_UNITS_PER_TURN: Final = 64
@@ -38,9 +38,6 @@ def produce_units(size: int) -> int:
 def other_units(size: int) -> int:
     """The units that any other request of `size` bytes costs."""
     return min(OTHER_UNITS + size // _OTHER_BYTES_PER_UNIT, MAX_OTHER_UNITS)
-
-
-_Waiting: TypeAlias = "deque[tuple[int, trio.lowlevel.Task]]"
 
 
 class ClientLanes:
@@ -87,8 +84,8 @@ class ClientLane:
         self._spent = 0
         self._free_from = 0
         """The first turn that no earlier request has used up."""
-        self._waiting: dict[str, _Waiting] = {}
-        """The costs and tasks of each peer.  The first peer is the next to be served."""
+        self._waiting: AddressQueue[tuple[int, trio.lowlevel.Task]] = AddressQueue()
+        """Costs and tasks."""
         self._wanted = wanted
 
     @property
@@ -114,17 +111,14 @@ class ClientLane:
             self._free_from = turn + -(-units // self._units_per_turn)
         return True
 
-    async def enter(self, units: int, peer: str) -> None:
-        """Wait for the turn in which a request of that cost may be served.  `peer` is the address of who sent it."""
+    async def enter(self, units: int, address: str) -> None:
+        """Wait for the turn in which a request of that cost may be served.  `address` is that of who sent it."""
         entry = (units, trio.lowlevel.current_task())
-        self._waiting.setdefault(peer, deque()).append(entry)
+        self._waiting.append(address, entry)
         self._wanted.unpark_all()
 
         def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            requests = self._waiting[peer]
-            requests.remove(entry)
-            if not requests:
-                del self._waiting[peer]
+            self._waiting.remove(address, entry)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(leave)
@@ -138,13 +132,5 @@ class ClientLane:
     def admit(self) -> None:
         """Admit waiting requests to the next turn, in which they will run."""
         next_turn = self._turns.number + 1
-        while self._waiting:
-            peer, requests = next(iter(self._waiting.items()))
-            units, task = requests[0]
-            if not self._spend(units, next_turn):
-                return
-            requests.popleft()
-            del self._waiting[peer]
-            if requests:
-                self._waiting[peer] = requests
-            trio.lowlevel.reschedule(task)
+        while self._waiting and self._spend(self._waiting.first[0], next_turn):
+            trio.lowlevel.reschedule(self._waiting.pop()[1])
