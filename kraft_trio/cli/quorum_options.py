@@ -109,7 +109,7 @@ class QuorumOptions:
     def endpoints(
         self, context: click.Context, config: NodeConfig | None = None, own: Endpoint | None = None
     ) -> tuple[Endpoint, ...]:
-        """The nodes to ask: those that are named, or else `own` and those that a node's configuration names.
+        """The nodes to ask: those that the options name, or else `own` and those in a node's configuration.
 
         Raises UsageError, ConfigError.
         """

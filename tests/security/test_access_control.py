@@ -290,7 +290,7 @@ def test_rules_without_an_authorizer_are_refused(tmp_path: Path) -> None:
 
 
 def test_rules_are_read_again_once_the_node_may_read_them(tmp_path: Path) -> None:
-    """Whoever runs this test may perhaps read them all the time."""
+    """Root, who may run this test, can read them all the time."""
     control = access(tmp_path)
     with structlog.testing.capture_logs() as lines:
         for mode in (0o000, 0o600):
