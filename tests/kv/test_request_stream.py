@@ -9,7 +9,7 @@ import pytest
 
 from kraft_trio.kv import KvError
 from kraft_trio.kv.gateway import request_stream
-from kraft_trio.kv.gateway.request_stream import messages_of
+from kraft_trio.kv.gateway.request_stream import MAX_STREAMED_BYTES, messages_of
 from kraft_trio.kv.requests import PutRequest
 from scripts.fuzzing.streams import run
 
@@ -67,6 +67,14 @@ def test_a_message_is_read_with_its_last_byte(size: int) -> None:
 def test_what_can_be_no_message_is_refused_at_once(parts: list[bytes], reason: str) -> None:
     with pytest.raises(KvError, match=reason):
         read([*parts, *[b"never read"] * (parts != [b'{"key":'])])
+
+
+def test_message_of_a_stream_has_a_limit() -> None:
+    begin, part, end = b'{"key":"', b"YWFh" * 1024, b'"}'
+    fitting = (MAX_STREAMED_BYTES - len(begin) - len(end)) // len(part)
+    assert [len(key) for _, key in read([begin, *[part] * fitting, end, A])] == [fitting * 3 * 1024, 1]
+    with pytest.raises(KvError, match="request is too large"):
+        read([begin, *[part] * (fitting + 1), end])
 
 
 def test_a_message_that_comes_byte_by_byte_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
