@@ -7,6 +7,7 @@ Only the leader knows the observers, from their Fetches.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import trio
@@ -117,16 +118,18 @@ class ClusterRequests:
         reply: Reply[DescribeQuorumResponse] = Reply()
         if await deliver(view.leader_mailbox, DescribeQuorumReceived(request, reply)):
             return Awaited((reply,), lambda described: respond(_nodes_in(described[0])))
-        leader = view.leader_endpoint(self._config.controller_listener_name)
-        if leader is None or listener_name in self._config.controller_listener_names:
+        if self._leader_endpoint() is None or listener_name in self._config.controller_listener_names:
             return Ready(respond(NO_NODES))
 
         async def ask() -> ResponseT:
-            return respond(await self._nodes_known_to(leader, request))
+            return respond(await self._nodes_known_to_leader(request))
 
         return Worked(ask)
 
-    async def _nodes_known_to(self, leader: Endpoint, request: DescribeQuorumRequest) -> Nodes:
+    def _leader_endpoint(self) -> Endpoint | None:
+        return self._view.value.leader_endpoint(self._config.controller_listener_name)
+
+    async def _nodes_known_to_leader(self, request: DescribeQuorumRequest) -> Nodes:
         """Ask the leader.  Those who come while a question is under way share the next one.
 
         Anybody may ask.  The questions of a flood would keep waiting whatever else is passed on to the leader.
@@ -136,12 +139,14 @@ class ClusterRequests:
             if self._newest_question < wanted:
                 self._begun_questions += 1
                 number, nodes = self._begun_questions, NO_NODES
-                try:
-                    nodes = _nodes_in(
-                        await self._forwarder.request(leader, DESCRIBE_QUORUM, request, self._config.request_timeout_ms)
-                    )
-                except (NetworkError, UnsupportedVersionError):
-                    pass
+                leader = self._leader_endpoint()  # Perhaps another one than when this question came.
+                if leader is not None:
+                    with suppress(NetworkError, UnsupportedVersionError):
+                        nodes = _nodes_in(
+                            await self._forwarder.request(
+                                leader, DESCRIBE_QUORUM, request, self._config.request_timeout_ms
+                            )
+                        )
                 self._newest_question, self._newest_nodes = number, nodes
             return self._newest_nodes
 

@@ -97,6 +97,32 @@ async def test_many_who_ask_a_follower_for_the_nodes_share_its_questions(cluster
     assert 1 <= cluster.network.requests_sent[asked] - before <= 25
 
 
+@on_cluster(observers=1, started=(), settings={"controller.quorum.request.timeout.ms": "8000"})
+async def test_who_waits_to_ask_asks_the_leader_of_then(cluster: Cluster) -> None:
+    """The first question goes to a leader that is cut off.  The next one goes to its successor."""
+    await with_client_listeners(cluster)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    lost, follower = leader.key.id, cluster.others(leader)[0].key.id
+    asked = (cluster.machines[follower].host, DESCRIBE_QUORUM.key)
+    named: list[set[int]] = []
+
+    async def ask_once() -> None:
+        async with RawClient.connected(cluster, follower, at_clients(follower)) as client:
+            answer = await client.ask(METADATA, MetadataRequest(topics=()))
+            named.append({broker.id for broker in answer.brokers})
+
+    await ask_once()
+    cluster.partition([lost], [id for id in cluster.machines if id != lost], silent=True)
+    before = cluster.network.requests_sent[asked]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask_once)
+        await cluster.wait_until(lambda: cluster.network.requests_sent[asked] > before)
+        nursery.start_soon(ask_once)
+    assert cluster.nodes[follower].view.leader_id not in (None, lost)
+    assert {1, 2, 3, 4} in named[1:]
+
+
 # Nodes that serve no clients
 
 
