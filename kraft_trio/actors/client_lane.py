@@ -7,7 +7,8 @@ nothing to do, turns follow each other faster, so the lanes leave no time unused
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Never
 
 import trio
 
@@ -59,20 +60,25 @@ class ClientLanes:
 
     async def run(self) -> None:
         """Admit waiting requests turn by turn, until cancelled."""
-        while True:
-            if any(lane.is_wanted for lane in self._all):
-                await trio.lowlevel.checkpoint()
-            else:
-                await self._wanted.park()
-            for lane in self._all:
-                lane.admit()
+        await admit_turn_by_turn(self._wanted, self._all)
+
+
+async def admit_turn_by_turn(wanted: trio.lowlevel.ParkingLot, lanes: Sequence[ClientLane]) -> Never:
+    """Admit what waits in lanes that share `wanted`, until cancelled."""
+    while True:
+        if any(lane.is_wanted for lane in lanes):
+            await trio.lowlevel.checkpoint()
+        else:
+            await wanted.park()
+        for lane in lanes:
+            lane.admit()
 
 
 class ClientLane:
-    """Admits a request of each peer in turn, and those of one peer in the order in which they came.
+    """Admits a request of each address in turn, and those of one address in the order in which they came.
 
-    So a peer that floods a lane keeps nobody waiting but itself.  A request that costs more than one turn is admitted
-    alone, and the lane then stays closed for as many turns.
+    So an address that floods a lane keeps nobody waiting but itself.  A request that costs more than one turn is
+    admitted alone, and the lane then stays closed for as many turns.
     """
 
     def __init__(self, wanted: trio.lowlevel.ParkingLot, units_per_turn: int) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.actors.client_lane import ANSWER_BYTES_PER_UNIT, MAX_OTHER_UNITS, ClientLane
+from kraft_trio.actors.client_lane import ANSWER_BYTES_PER_UNIT, MAX_OTHER_UNITS, ClientLane, admit_turn_by_turn
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.requests import RangeRequest
 from kraft_trio.kv.store import Store
@@ -32,12 +32,7 @@ class ReadTurns:
 
     async def run(self) -> None:
         """Let those who wait begin, turn by turn, until cancelled."""
-        while True:
-            if self._lane.is_wanted:
-                await trio.lowlevel.checkpoint()
-            else:
-                await self._wanted.park()
-            self._lane.admit()
+        await admit_turn_by_turn(self._wanted, (self._lane,))
 
     async def begin(self, store: Store, reads: Iterable[RangeRequest]) -> None:
         """Wait for the turn in which these ranges may be read.  `run` must be running."""
