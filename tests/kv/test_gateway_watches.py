@@ -11,17 +11,10 @@ from kraft_trio.kv.requests import WatchCreateRequest
 from kraft_trio.kv.store import Store
 from kraft_trio.kv.watches import Batch, next_events
 from kraft_trio.simulation import Cluster
-from tests.kv.gateways import FakeClient, Gateways, b64, gateways, kv_setup
+from tests.kv.gateways import FakeClient, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
 
 KEY = b64("key")
-
-
-async def get(serving: Gateways, node_id: int, key: str = KEY, **fields: object) -> list[dict[str, str]]:
-    status, answer = await serving.clients[node_id].post("/v3/kv/range", {"key": key, **fields})
-    assert status == 200, answer
-    kvs: list[dict[str, str]] = answer.get("kvs", [])
-    return kvs
 
 
 @on_cluster(**kv_setup())
