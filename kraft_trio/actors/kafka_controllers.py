@@ -10,6 +10,7 @@ from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.apis.controller_registration import CONTROLLER_REGISTRATION
+from kraft_trio.wire.apis.read_index import READ_INDEX
 
 CONTROLLERS_TOPIC: Final = "__cluster_metadata"
 MAX_KNOWN: Final = 1000
@@ -19,8 +20,8 @@ MAX_KNOWN: Final = 1000
 class KafkaControllers:
     """One for a node, which tells it of each connection that it makes.
 
-    Only Kafka's controllers advertise ControllerRegistration and replicate `__cluster_metadata`.  Its TestRaftServer
-    advertises as much, but replicates another topic.
+    Kafka's controllers advertise ControllerRegistration and replicate `__cluster_metadata`.  Its TestRaftServer
+    advertises as much, but replicates another topic.  So does a witness, which advertises ReadIndex too.
     """
 
     def __init__(self, topic_name: str) -> None:
@@ -31,7 +32,8 @@ class KafkaControllers:
 
     def negotiated(self, endpoint: Endpoint, versions: ApiVersionsResponse) -> None:
         """Note what a peer has answered to ApiVersions."""
-        if not self._may_be or not any(api.key == CONTROLLER_REGISTRATION.key for api in versions.apis):
+        served = {api.key for api in versions.apis}
+        if not self._may_be or CONTROLLER_REGISTRATION.key not in served or READ_INDEX.key in served:
             self._found.pop(endpoint, None)
             return
         was = self._found.pop(endpoint, None)

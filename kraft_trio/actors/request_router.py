@@ -17,6 +17,7 @@ from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.cluster_requests import ClusterRequests
 from kraft_trio.actors.epoch_context import NodeContext, TellElection
+from kraft_trio.actors.kafka_controllers import CONTROLLERS_TOPIC
 from kraft_trio.actors.leader_requests import LeaderRequests
 from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
 from kraft_trio.actors.listener_admission import REPLICAS_ONLY, ListenerAdmission
@@ -43,16 +44,29 @@ from kraft_trio.messages import (
 from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.security.access_control import AccessControl
-from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, DISCOVER_VOTERS, INIT_PRODUCER_ID, Api, advertised_ranges
+from kraft_trio.wire.api import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    API_VERSIONS,
+    CREATE_TOPICS,
+    DESCRIBE_QUORUM,
+    DISCOVER_VOTERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    LIST_PARTITION_REASSIGNMENTS,
+    Api,
+    advertised_ranges,
+)
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kraft_trio.wire.apis.api_versions import (
+    ApiRange,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeature,
     SupportedFeature,
 )
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from kraft_trio.wire.apis.controllers_only import CONTROLLERS_ONLY
 from kraft_trio.wire.apis.create_topics import CreateTopicsRequest
 from kraft_trio.wire.apis.describe_cluster import DescribeClusterRequest
 from kraft_trio.wire.apis.describe_log_dirs import DescribeLogDirsRequest
@@ -85,6 +99,12 @@ ResponseT = TypeVar("ResponseT")
 
 KRAFT_VERSIONS = SupportedFeature(KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS.minimum, SUPPORTED_KRAFT_VERSIONS.maximum)
 MAX_SOFTWARE_CHARACTERS: Final = 256
+NOT_CONTROLLER_MESSAGE: Final = "this node is a witness, which never is the active controller"
+OF_THE_ACTIVE_CONTROLLER: Final = frozenset(
+    api.key
+    for api in (CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS)
+)
+"""What only the active controller answers among Apache Kafka's controllers, of the APIs that nodes serve."""
 NOT_NOW = "this connection needs no authentication, or has it already"
 
 
@@ -123,6 +143,7 @@ class RequestRouter:
         self._cluster = ClusterRequests(context, view, forwarder)
         self._log_directories = LogDirectoryRequests(context)
         self._gossip = gossip
+        self._stands_in = context.config.witness and context.config.topic_name == CONTROLLERS_TOPIC
         self._not_served = frozenset({DISCOVER_VOTERS.key} if gossip is None else ())
 
     async def route(
@@ -133,6 +154,8 @@ class RequestRouter:
         Raises ProtocolError if the listener does not take such requests, UnsupportedVersionError if nothing serves it.
         """
         self._admission.check(listener_name, request)
+        if self._config.witness and header.api.key in OF_THE_ACTIVE_CONTROLLER and self._kafkas_controllers():
+            return Ready(header.api.error_response(ErrorCode.not_controller, NOT_CONTROLLER_MESSAGE))
         if self._access is not None and asker is not None:
             refusal = self._access.refusal(header, listener_name, request, asker.principal, asker.peer_host)
             if refusal is not None and isinstance(request, MetadataRequest):
@@ -203,13 +226,23 @@ class RequestRouter:
         """Whether the rules let this connection's peer be a replica.  Without an authorizer, anybody may be one."""
         return self._access is None or self._access.is_replica(asker.principal, asker.peer_host)
 
-    def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer]:
-        """The answer to an ApiVersions request that is too new, readable by any client (KIP-511).
+    def refuse_version(self, error: UnsupportedVersionError, listener_name: str) -> tuple[RequestHeader, Answer]:
+        """The answer to a request for the active controller of Apache Kafka, which this node as a witness never is.
 
-        Raises `error` for any other request.
+        Also the answer to an ApiVersions request that is too new, readable by any client (KIP-511).  Raises `error` for
+        any other request.
         """
+        if isinstance(error, UnsupportedRequestError) and self._stands_in_on(listener_name):
+            api = CONTROLLERS_ONLY.get(error.api_key)
+            if api is not None and api.supports(error.version):
+                header = RequestHeader(api, error.version, error.correlation_id)
+                return header, Ready(api.error_response(ErrorCode.not_controller, NOT_CONTROLLER_MESSAGE))
         header, response = self.too_new(error)
         return header, Ready(response)
+
+    def _stands_in_on(self, listener_name: str) -> bool:
+        """Whether brokers and controllers of Apache Kafka may take this node for their active controller there."""
+        return self._stands_in and self._admission.is_for_replicas(listener_name)
 
     def too_new(self, error: UnsupportedVersionError) -> tuple[RequestHeader, ApiVersionsResponse]:
         """Like `refuse_version`, without an actor's answer around it."""
@@ -221,10 +254,11 @@ class RequestRouter:
     def api_versions(self, listener_name: str) -> ApiVersionsResponse:
         """What that listener serves."""
         finalized = self._finalized_kraft_version()
+        apis = advertised_ranges(self._not_served if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY)
+        if self._stands_in_on(listener_name):
+            apis += tuple(ApiRange(key, api.min_version, api.max_version) for key, api in CONTROLLERS_ONLY.items())
         return ApiVersionsResponse(
-            apis=advertised_ranges(
-                self._not_served if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY
-            ),
+            apis=apis,
             # A leader adds no voter that does not support kraft.version.
             supported_features=(KRAFT_VERSIONS,) if self._may_vote() else (),
             finalized_features=(FinalizedFeature(KRAFT_VERSIONS.name, finalized),) if finalized else (),

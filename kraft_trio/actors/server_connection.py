@@ -296,7 +296,7 @@ class ServerConnection:
                 else:
                     header, request = decode_request(frame)
             except UnsupportedVersionError as error:
-                header, answer = self._router.refuse_version(error)
+                header, answer = self._router.refuse_version(error, self._listener_name)
             else:
                 self._reader.limit = self._max_request_bytes
                 self._requests += 1

@@ -42,12 +42,13 @@ from tests.support.voter_change_requests import ask, listening
 KAFKA = Endpoint("kafka", 9093)
 REGISTERS = ApiRange(CONTROLLER_REGISTRATION.key, 0, 0)
 OURS = ApiVersionsResponse(apis=advertised_ranges())
+OF_KAFKA = tuple(api for api in OURS.apis if api.key < 10_000)
 
 
 def versions_with(*features: str) -> ApiVersionsResponse:
     """What a controller with these features answers to ApiVersions."""
     return ApiVersionsResponse(
-        apis=(*advertised_ranges(), REGISTERS),
+        apis=(*OF_KAFKA, REGISTERS),
         supported_features=tuple(SupportedFeature(name, 1, 7) for name in features),
     )
 
@@ -88,6 +89,13 @@ def test_a_peer_that_takes_registrations_is_a_controller() -> None:
     assert controllers.versions_of(Endpoint("other", 9093)) is None
     assert controllers.versions_of(None) is None
     controllers.negotiated(KAFKA, OURS)
+    assert controllers.versions_of(KAFKA) is None
+
+
+def test_a_witness_is_none() -> None:
+    """It advertises what controllers do."""
+    controllers = KafkaControllers("__cluster_metadata")
+    controllers.negotiated(KAFKA, ApiVersionsResponse(apis=(*OURS.apis, REGISTERS)))
     assert controllers.versions_of(KAFKA) is None
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Any
+
 import pytest
 import trio
 
@@ -9,12 +12,16 @@ from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.tracing.events import TraceEvent
-from kraft_trio.wire.api import TRANSFER_LEADERSHIP, VOTE
+from kraft_trio.wire.api import API_VERSIONS, TRANSFER_LEADERSHIP, VOTE, Api
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kraft_trio.wire.apis.controllers_only import CONTROLLERS_ONLY
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.vote import VoteRequest
+from kraft_trio.wire.codec import encode_response
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.framing import FrameReader
 from tests.support.on_cluster import on_cluster
-from tests.support.raw_client import FORGED, TOPIC, RawClient, batch_of
+from tests.support.raw_client import CLIENT, FORGED, TOPIC, RawClient, batch_of
 from tests.support.voter_change_requests import ask, elected
 
 WITNESS = 3
@@ -167,3 +174,50 @@ async def test_an_election_that_fails_costs_no_epoch(cluster: Cluster) -> None:
     witness = cluster.nodes[WITNESS]
     await cluster.wait_until(lambda: isinstance(witness.view.role, Follower) and witness.view.role.has_fetched)
     assert (witness.view.epoch, witness.view.leader_id) == (leader.view.epoch, leader.key.id)
+
+
+# What brokers and controllers of Apache Kafka see in it (docs/KAFKA.md#a-witness-for-two-sites)
+
+
+@pytest.mark.parametrize("api", CONTROLLERS_ONLY.values(), ids=lambda api: api.name)
+def test_it_says_that_it_is_not_the_controller(api: Api[Any, Any]) -> None:
+    """A broker looks for another controller after NOT_CONTROLLER, but not if it misses an API."""
+
+    @on_cluster(witnesses=(WITNESS,))
+    async def test(cluster: Cluster) -> None:
+        await cluster.wait_for_leader()
+        async with RawClient.connected(cluster, WITNESS) as client:
+            ranges = {one.key: (one.min_version, one.max_version) for one in (await versions(client)).apis}
+            assert ranges[api.key] == (api.min_version, api.max_version)
+            for version in range(api.min_version, api.max_version + 1):
+                # A body that no schema fits: it is not read.
+                frame = struct.pack(">hhih", api.key, version, version, -1) + b"\xff" * 40
+                assert await exchange(cluster, WITNESS, frame) == refusal_of(api, version)
+
+    test()
+
+
+@on_cluster(witnesses=(WITNESS,))
+async def test_another_node_does_not(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    async with RawClient.connected(cluster, leader.key.id) as client:
+        assert not CONTROLLERS_ONLY.keys() & {api.key for api in (await versions(client)).apis}
+    frame = struct.pack(">hhih", next(iter(CONTROLLERS_ONLY)), 1, 1, -1)
+    assert await exchange(cluster, leader.key.id, frame) is None
+
+
+async def versions(client: RawClient) -> ApiVersionsResponse:
+    return await client.ask(API_VERSIONS, ApiVersionsRequest("test", "1"))
+
+
+async def exchange(cluster: Cluster, node_id: int, frame: bytes) -> bytes | None:
+    """The answer to one frame, without its length; None if the node closes the connection."""
+    stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(node_id))
+    async with stream:
+        await stream.send_all(struct.pack(">i", len(frame)) + frame)
+        answer = await FrameReader(stream, 2**20).read()
+        return None if answer is None else bytes(answer)
+
+
+def refusal_of(api: Api[Any, Any], version: int) -> bytes:
+    return encode_response(api, version, version, ErrorCode.not_controller)[4:]
