@@ -40,7 +40,7 @@ JVM_SECONDS: Final = 180.0
 KAFKAS: Final = (1, 2)
 WITNESS: Final = 3
 NODES: Final = (*KAFKAS, WITNESS)
-BROKER_NODE: Final = 4
+BROKERS: Final = (4, 5)
 LISTENER: Final = "CONTROLLER"
 MARK: Final = "witness-test-"
 SET: Final = 0
@@ -137,19 +137,25 @@ class WitnessCluster:
             command = java("kafka.Kafka", str(self.properties(node_id)), heap="256m", home=self.home)
             self._processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.directory)
 
-    def add_broker(self) -> None:
-        """Format and run a broker of Kafka's.  Its processes are started, ended and stopped like the controllers'."""
-        [self.ports[BROKER_NODE]] = free_ports(1)
-        settings = {
-            **self._settings(BROKER_NODE),
-            "process.roles": "broker",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[BROKER_NODE]}",
-            "log.dirs": self.folder(BROKER_NODE),
-            "offsets.topic.replication.factor": 1,
-        }
-        self.properties(BROKER_NODE).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self.format(BROKER_NODE, "--no-initial-controllers")
-        self.run(BROKER_NODE)
+    def add_brokers(self, count: int = 1) -> None:
+        """Format and run brokers of Kafka's.  Their processes are started, ended and stopped like the controllers'."""
+        for node_id, port in zip(BROKERS[:count], free_ports(count), strict=True):
+            self.ports[node_id] = port
+            settings = {
+                **self._settings(node_id),
+                "process.roles": "broker",
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "log.dirs": self.folder(node_id),
+                "offsets.topic.replication.factor": 1,
+            }
+            self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            self.format(node_id, *(() if self.static else ("--no-initial-controllers",)))
+            self.run(node_id)
+
+    @property
+    def broker_servers(self) -> str:
+        """The addresses of the brokers, as clients take them."""
+        return ",".join(f"127.0.0.1:{self.ports[node_id]}" for node_id in BROKERS if node_id in self.ports)
 
     def send(self, node_id: int, signal_number: signal.Signals) -> None:
         process = self.witness if node_id == WITNESS else self._processes[node_id]

@@ -14,10 +14,14 @@ import click
 import trio
 
 from harness.kafka import kafka_version, why_no_kafka
-from harness.witness_cluster import KAFKAS, MARK, NODES, WITNESS, WitnessCluster
+from harness.witness_cluster import BROKERS, JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
+from scripts.controller_kills.broker_client import BrokerClient
 from scripts.controller_kills.clock import Writer
 from scripts.controller_kills.faults import FAULTS, OF_DYNAMIC_VOTERS, Fault, Site, Stuck
 from scripts.controller_kills.witness_log import leaderships_s
+
+MARGIN_S = 3.0
+"""How much longer than the election a client of the brokers may have to wait."""
 
 
 @click.command(context_settings={"max_content_width": 120})
@@ -26,12 +30,21 @@ from scripts.controller_kills.witness_log import leaderships_s
 )
 @click.option("--seed", type=int, help="Decides the order of the faults (default: a random one).")
 @click.option("--static", is_flag=True, help="Use controller.quorum.voters, that is, kraft.version 0.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(0, len(BROKERS)),
+    default=len(BROKERS),
+    show_default=True,
+    help="How many brokers of Kafka's work with the controllers.",
+)
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="A directory for the nodes.")
-def main(seconds: float, seed: int | None, static: bool, keep: Path | None) -> None:
+def main(seconds: float, seed: int | None, static: bool, brokers: int, keep: Path | None) -> None:
     """Kill two of Apache Kafka's controllers and their witness at random, and write all the time.
 
-    The exit code is 1 if the quorum got stuck, an acknowledged write is missing or the logs differ, and 2 without
-    Apache Kafka.
+    Meanwhile, a client of the brokers creates, alters and deletes topics, and writes and reads records.
+
+    The exit code is 1 if the quorum got stuck, an acknowledged write is missing, the logs differ, or the client waits
+    three seconds longer than there is no active controller.  It is 2 without Apache Kafka.
     """
     if reason := why_no_kafka():
         click.echo(reason, err=True)
@@ -42,7 +55,7 @@ def main(seconds: float, seed: int | None, static: bool, keep: Path | None) -> N
     with ExitStack() as stack:
         home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-controllers-")))
         home.mkdir(parents=True, exist_ok=True)
-        run = Run(WitnessCluster(home, static=static), seconds, random.Random(seed))
+        run = Run(WitnessCluster(home, static=static), seconds, random.Random(seed), brokers)
         stack.callback(run.cluster.stop)
         trio.run(run.main)
     sys.exit(bool(run.problems))
@@ -51,34 +64,51 @@ def main(seconds: float, seed: int | None, static: bool, keep: Path | None) -> N
 class Run:
     """One run: faults one after another, then the comparison of the logs."""
 
-    def __init__(self, cluster: WitnessCluster, seconds: float, chance: random.Random) -> None:
+    def __init__(self, cluster: WitnessCluster, seconds: float, chance: random.Random, brokers: int) -> None:
         self.cluster = cluster
+        self._brokers = brokers
         self.problems: list[str] = []
         self._seconds = seconds
         self._random = chance
         self._faults = FAULTS if cluster.static else {**FAULTS, **OF_DYNAMIC_VOTERS}
         self._gaps_s: dict[Fault, list[float]] = defaultdict(list)
+        self._client_gaps_s: dict[Fault, list[float]] = defaultdict(list)
 
     async def main(self) -> None:
         await trio.to_thread.run_sync(self.cluster.start)
         writer = Writer(self.cluster)
+        client = None
         async with trio.open_nursery() as nursery:
-            site = Site(self.cluster, writer)
             nursery.start_soon(writer.run)
             try:
+                client = await self._start_brokers(nursery)
+                site = Site(self.cluster, writer, client)
                 await self._break(site)
                 await self.cluster.until_all_follow()
             except (Stuck, trio.TooSlowError) as stuck:
                 self._problem(str(stuck))
             nursery.cancel_scope.cancel()
+        if client is not None:
+            await self._compare_records(client)
         await self._stop()
         self._compare(writer)
         self._tell(writer)
 
+    async def _start_brokers(self, nursery: trio.Nursery) -> BrokerClient | None:
+        """Start them with their client.  Raises TooSlowError."""
+        if not self._brokers:
+            return None
+        await self.cluster.until_all_follow()
+        await trio.to_thread.run_sync(self.cluster.add_brokers, self._brokers)
+        client = BrokerClient(self.cluster.broker_servers, self._brokers)
+        await client.create_ledger(JVM_SECONDS)
+        nursery.start_soon(client.run)
+        return client
+
     async def _break(self, site: Site) -> None:
         await site.writes_again()
         await site.until_healthy()
-        site.writer.forget_gap()
+        self._forget_gaps(site)
         ends_at = trio.current_time() + self._seconds
         while trio.current_time() < ends_at:
             [fault] = self._random.choices(list(self._faults), list(self._faults.values()))
@@ -87,18 +117,37 @@ class Run:
                 await fault(site)
                 await site.until_healthy()
             finally:
-                gap_s = site.writer.forget_gap()
+                gap_s, client_gap_s = self._forget_gaps(site)
                 self._gaps_s[fault].append(gap_s)
+                self._client_gaps_s[fault].append(client_gap_s)
                 took_s = trio.current_time() - began_s
                 click.echo(
-                    f"{fault.__name__}: {gap_s:.1f} s without an active controller, healthy after {took_s:.1f} s"
+                    f"{fault.__name__}: {gap_s:.1f} s without an active controller, {client_gap_s:.1f} s without a new "
+                    f"topic or record, healthy after {took_s:.1f} s"
                 )
+                if client_gap_s > gap_s + MARGIN_S:
+                    self._problem(f"the client of the brokers waited {client_gap_s - gap_s:.1f} s longer")
             await trio.sleep(self._random.uniform(0, 3))
+
+    @staticmethod
+    def _forget_gaps(site: Site) -> tuple[float, float]:
+        """The longest gaps of the controllers and of the brokers' client, in seconds."""
+        client = site.client
+        of_client_s = 0.0 if client is None else max(client.topics.forget(), client.records.forget())
+        return site.writer.gaps.forget(), of_client_s
 
     # At the end
 
+    async def _compare_records(self, client: BrokerClient) -> None:
+        missing = await client.missing()
+        click.echo(f"{client.topics.count} topics created, {len(client.acknowledged)} records written")
+        for failure, times in client.failures.most_common(10):
+            click.echo(f"the brokers' client failed {times} times: {failure}")
+        if missing:
+            self._problem(f"{len(missing)} acknowledged records are missing, the first is {missing[0]!r}")
+
     async def _stop(self) -> None:
-        for node_id in NODES:
+        for node_id in (*BROKERS, *NODES):
             if self.cluster.is_running(node_id):
                 await trio.to_thread.run_sync(self.cluster.end, node_id)
 
@@ -128,10 +177,16 @@ class Run:
         led_s = leaderships_s(self.cluster.said(WITNESS))
         longest = max(led_s, default=0.0)
         click.echo(f"the witness was elected {len(led_s)} times, and led for {longest:.1f} s at most")
-        click.echo("\n| fault | times | median without an active controller | longest |\n|---|---|---|---|")
+        click.echo(
+            "\n| fault | times | median without an active controller | longest | longest of the brokers' client |"
+        )
+        click.echo("|---|---|---|---|---|")
         for fault, gaps_s in sorted(self._gaps_s.items(), key=lambda item: item[0].__name__):
             name = (fault.__doc__ or fault.__name__).strip()
-            click.echo(f"| {name} | {len(gaps_s)} | {median(gaps_s):.1f} s | {max(gaps_s):.1f} s |")
+            of_client_s = max(self._client_gaps_s[fault])
+            click.echo(
+                f"| {name} | {len(gaps_s)} | {median(gaps_s):.1f} s | {max(gaps_s):.1f} s | {of_client_s:.1f} s |"
+            )
 
 
 if __name__ == "__main__":

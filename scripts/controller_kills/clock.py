@@ -13,6 +13,34 @@ EVERY_S: Final = 0.25
 PATIENCE_S: Final = 2.0
 
 
+class Gaps:
+    """The times between successes of one kind."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.succeeded_s = trio.current_time()
+        """The time of the last success."""
+        self.again = trio.lowlevel.ParkingLot()
+        """Wakes its waiters at each success."""
+        self._longest_s = 0.0
+
+    def succeeded(self) -> None:
+        """Note a success."""
+        self._note()
+        self.count += 1
+        self.succeeded_s = trio.current_time()
+        self.again.unpark_all()
+
+    def forget(self) -> float:
+        """Return the longest gap so far, the present one included, and begin to look for the next one."""
+        self._note()
+        longest_s, self._longest_s = self._longest_s, 0.0
+        return longest_s
+
+    def _note(self) -> None:
+        self._longest_s = max(self._longest_s, trio.current_time() - self.succeeded_s)
+
+
 class Writer:
     """Writes one value after another to all controllers.  The active one commits it."""
 
@@ -21,12 +49,7 @@ class Writer:
         self.acknowledged: list[str] = []
         self.active = 0
         """The controller that has acknowledged last."""
-        self.acknowledged_s = trio.current_time()
-        """When it did."""
-        self.wrote = trio.lowlevel.ParkingLot()
-        """Wakes its waiters at each acknowledgement."""
-        self.longest_gap_s = 0.0
-        """The longest time without an acknowledgement since `forget_gap`."""
+        self.gaps = Gaps()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -41,21 +64,5 @@ class Writer:
         if await self._cluster.write(node_id, value, PATIENCE_S):
             self.acknowledged.append(value)
             self.active = node_id
-            self._note_gap()
-            self.acknowledged_s = trio.current_time()
-            self.wrote.unpark_all()
+            self.gaps.succeeded()
             others.cancel()
-
-    def _note_gap(self) -> None:
-        self.longest_gap_s = max(self.longest_gap_s, self.gap_s)
-
-    @property
-    def gap_s(self) -> float:
-        """How long nothing has been acknowledged."""
-        return trio.current_time() - self.acknowledged_s
-
-    def forget_gap(self) -> float:
-        """Returns the longest gap, the present one included, and begins to look for the next one."""
-        self._note_gap()
-        longest_s, self.longest_gap_s = self.longest_gap_s, 0.0
-        return longest_s

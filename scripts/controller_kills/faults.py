@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 import trio
 
 from harness.witness_cluster import JVM_SECONDS, KAFKAS, WITNESS, WitnessCluster
-from scripts.controller_kills.clock import Writer
+from scripts.controller_kills.broker_client import BrokerClient
+from scripts.controller_kills.clock import Gaps, Writer
 
 ACTIVE_WITHIN_S: Final = 120.0
 """Without an active controller for so long, the quorum is stuck."""
@@ -20,11 +21,12 @@ class Stuck(Exception):
 
 
 class Site:
-    """What a fault needs: the cluster, and the writes that tell who is active."""
+    """What a fault needs: the cluster, the writes that tell who is active, and the client of the brokers, if any."""
 
-    def __init__(self, cluster: WitnessCluster, writer: Writer) -> None:
+    def __init__(self, cluster: WitnessCluster, writer: Writer, client: BrokerClient | None) -> None:
         self.cluster = cluster
         self.writer = writer
+        self.client = client
 
     @property
     def active(self) -> int:
@@ -41,20 +43,26 @@ class Site:
 
     async def writes_again(self, count: int = 3) -> None:
         """Wait for that many further acknowledgements.  Raises Stuck."""
-        target = len(self.writer.acknowledged) + count
-        with trio.move_on_after(ACTIVE_WITHIN_S):
-            while len(self.writer.acknowledged) < target:
-                await self.writer.wrote.park()
-            return
-        raise Stuck(f"no active controller for {ACTIVE_WITHIN_S:g} s")
+        await self._again(self.writer.gaps, count, "no active controller")
 
     async def until_healthy(self) -> None:
-        """Wait until all three run and have what is committed.  Raises Stuck."""
+        """Wait until all three run and have what is committed, and brokers do their work.  Raises Stuck."""
         try:
             await self.cluster.until_all_follow()
         except trio.TooSlowError:
             raise Stuck(f"a voter has not caught up in {JVM_SECONDS:g} s") from None
         await self.writes_again(1)
+        if self.client is not None:
+            await self._again(self.client.topics, 1, "no topic was created")
+            await self._again(self.client.records, 1, "no record was written and read")
+
+    async def _again(self, gaps: Gaps, count: int, otherwise: str) -> None:
+        target = gaps.count + count
+        with trio.move_on_after(ACTIVE_WITHIN_S):
+            while gaps.count < target:
+                await gaps.again.park()
+            return
+        raise Stuck(f"{otherwise} for {ACTIVE_WITHIN_S:g} s")
 
 
 Fault: TypeAlias = Callable[[Site], Awaitable[None]]
@@ -135,6 +143,17 @@ async def lose_the_newer_log(site: Site) -> None:
     site.cluster.run(active)
 
 
+async def start_behind(site: Site) -> None:
+    """other controller stopped, active controller killed, other controller started"""
+    active, behind = site.active, site.standby
+    await site.end(behind, signal.SIGTERM)
+    await site.writes_again()
+    await site.end(active)
+    site.cluster.run(behind)
+    await site.writes_again()
+    site.cluster.run(active)
+
+
 async def kill_both(site: Site) -> None:
     """`kill -9` of a controller and the witness at once"""
     await site.end(WITNESS)
@@ -188,6 +207,7 @@ FAULTS: Final[Mapping[Fault, int]] = {
     pause_active: 2,
     pause_witness: 1,
     lose_the_newer_log: 5,
+    start_behind: 3,
     kill_both: 2,
 }
 """With their weights."""

@@ -13,7 +13,7 @@ import trio
 
 from harness.kafka import GOT, HOME, java, kafka_version
 from harness.waiting import wait_until
-from harness.witness_cluster import BROKER_NODE, JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
+from harness.witness_cluster import JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
 from scripts.controller_kills.witness_log import leaderships_s
 
 pytestmark = pytest.mark.skipif(kafka_version() < (3, 9), reason="needs controllers that know KIP-853")
@@ -130,7 +130,7 @@ def test_a_disk_is_replaced(make_cluster: Callable[..., WitnessCluster]) -> None
 def test_topics_are_created_whichever_controller_is_lost(make_cluster: Callable[..., WitnessCluster]) -> None:
     async def main(cluster: WitnessCluster) -> None:
         await cluster.until_all_follow()
-        await trio.to_thread.run_sync(cluster.add_broker)
+        await trio.to_thread.run_sync(cluster.add_brokers)
         await create_topic(cluster, "before")
         for value in ("first", "second"):
             lost = await cluster.active(value)
@@ -154,7 +154,7 @@ async def create_topic(cluster: WitnessCluster, name: str) -> None:
 
 
 async def ask_broker(cluster: WitnessCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    options = ["--bootstrap-server", f"127.0.0.1:{cluster.ports[BROKER_NODE]}", *arguments]
+    options = ["--bootstrap-server", cluster.broker_servers, *arguments]
     command = java("org.apache.kafka.tools.TopicCommand", *options, heap="128m")
     return await trio.to_thread.run_sync(
         functools.partial(subprocess.run, command, capture_output=True, text=True, timeout=JVM_SECONDS, check=False)
