@@ -1,4 +1,7 @@
-"""Limits the memory of request bodies: if they are too large together, the address with the most loses its largest."""
+"""Limits the memory of request bodies, and of parts of streams that clients do not read.
+
+If they are too large together, the address with the most loses its largest.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from math import inf
 from typing import Final, Protocol
 
@@ -56,6 +56,8 @@ class HttpConnection:
         self._limits = limits
         self._refusal = refusal
         self._memory = memory or BodyMemory(limits.body_bytes)
+        self._body_bytes = 0
+        """The size of a large body that is in memory."""
         self._exchange: HttpExchange | None = None
         self._deadline = inf
         """The time until which the client has to send what is awaited."""
@@ -129,6 +131,7 @@ class HttpConnection:
             if not exchange.is_reusable:
                 return
             self._exchange = None
+            self._body_bytes = 0
             self._memory.hold(self, 0)
             if self.parser.has_events:
                 await trio.lowlevel.checkpoint()  # others get a turn, even if this client never waits
@@ -150,6 +153,7 @@ class HttpConnection:
     def hold(self, size: int) -> None:
         """Note the size of the body that is in memory, if it is large."""
         if size >= LARGE_BODY_BYTES:
+            self._body_bytes = size
             self._memory.hold(self, size)
 
     def must_send_body_in_time(self) -> None:
@@ -169,14 +173,21 @@ class HttpConnection:
         self.parser.feed(bytes(data))
         return len(data)
 
-    async def send(self, data: bytes) -> None:
-        """Raises Disconnected, also if the client does not read."""
+    async def send(self, data: bytes, *, is_part: bool = False) -> None:
+        """Raises Disconnected, also if the client does not read.
+
+        What it has not read of a part of a stream counts as memory.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             sent = self._stream.send_now(data)
             if sent < len(data):
+                if is_part:
+                    self._memory.hold(self, self._body_bytes + len(data) - sent)
                 with trio.fail_after(self._limits.send_s):
                     await self._stream.send_all(data[sent:])
+                if is_part:
+                    self._memory.hold(self, self._body_bytes)
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             raise Disconnected from None
 
@@ -282,22 +293,33 @@ class HttpExchange:
         await self._connection.send(answer)
 
     async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
-        await self._stream(content, content_type)
+        data = self._head_of_stream(content_type)
+        data += content if self._head.is_http_1_0 else chunk(content)
+        await self._connection.send(data, is_part=True)
+
+    async def stream_pieces(self, size: int, pieces: AsyncIterator[bytes]) -> None:
+        data = self._head_of_stream(JSON)
+        if not self._head.is_http_1_0:
+            data += b"%x\r\n" % size
+        async for piece in pieces:
+            await self._connection.send(data + piece, is_part=True)
+            size -= len(piece)
+            data = b""
+        assert not size, "a chunk has the size with which it begins"
+        if not self._head.is_http_1_0:
+            await self._connection.send(b"\r\n")
 
     async def end(self) -> None:
         self._is_complete = True
-        await self._stream(b"")
-
-    async def _stream(self, content: bytes, content_type: bytes = JSON) -> None:
-        """Send content, or the end, and before it the head if it is the first."""
-        is_chunked = not self._head.is_http_1_0
-        data = b""
-        if not self.is_streaming:
-            self.has_begun = self.is_streaming = True
-            data = stream_head(content_type, is_chunked=is_chunked, closes=not self._head.keep_alive)
-        if is_chunked:
-            data += chunk(content) if content else LAST_CHUNK
-        else:
-            data += content
+        data = self._head_of_stream(JSON)
+        if not self._head.is_http_1_0:
+            data += LAST_CHUNK
         if data:
-            await self._connection.send(data)
+            await self._connection.send(data, is_part=True)
+
+    def _head_of_stream(self, content_type: bytes) -> bytes:
+        """What the first part of a streamed response begins with, and nothing later."""
+        if self.is_streaming:
+            return b""
+        self.has_begun = self.is_streaming = True
+        return stream_head(content_type, is_chunked=not self._head.is_http_1_0, closes=not self._head.keep_alive)

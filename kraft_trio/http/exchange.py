@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, Protocol
 
 JSON: Final = b"application/json"
@@ -62,6 +62,9 @@ class Exchange(Protocol):
 
     async def stream(self, content: bytes, content_type: bytes = JSON) -> None:
         """Send a part of the response, after the head with status 200."""
+
+    async def stream_pieces(self, size: int, pieces: AsyncIterator[bytes]) -> None:
+        """Send a part of the response, of `size` bytes, which comes in pieces.  The client gets it as one chunk."""
 
     async def end(self) -> None:
         """Say that the streamed response is complete."""

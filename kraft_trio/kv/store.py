@@ -111,10 +111,17 @@ class Store:
         if revision < self.compacted_revision:
             raise KvError(*COMPACTED)
 
-    def changes(self, revision: int = 0) -> Iterator[KeyValue]:
-        """The changes from a revision (inclusive) on, in order.  The store must not change meanwhile."""
-        for index in range(bisect_left(self._changes, revision, key=_mod_revision), len(self._changes)):
+    def changes(self, revision: int = 0, skipped: int = 0) -> Iterator[KeyValue]:
+        """The changes from a revision (inclusive) on but the first `skipped`, in order.
+
+        The store must not change meanwhile.
+        """
+        for index in range(bisect_left(self._changes, revision, key=_mod_revision) + skipped, len(self._changes)):
             yield self._changes[index]
+
+    def count_changes(self, revision: int) -> int:
+        """The number of changes from a revision (inclusive) on."""
+        return len(self._changes) - bisect_left(self._changes, revision, key=_mod_revision)
 
     def before(self, kv: KeyValue) -> KeyValue | None:
         """The version that a change has replaced or deleted; None if there was none or it is compacted."""

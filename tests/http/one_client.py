@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import attrs
 import trio
 import trio.testing
 
+from kraft_trio.http.body_memory import BodyMemory
 from kraft_trio.http.connection import HttpConnection
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.http.limits import HttpLimits
@@ -53,7 +54,7 @@ class MemoryStream:
 
 @attrs.define
 class Application:
-    """Echoes bodies, and streams in answer to /stream until the client leaves."""
+    """Echoes bodies, and streams in answer to /stream until the client leaves, and to /pieces one part in pieces."""
 
     served: list[tuple[str, str, bytes]] = attrs.field(factory=list)
     left: trio.Event = attrs.field(factory=trio.Event)
@@ -69,6 +70,10 @@ class Application:
         elif exchange.path == "/parts":
             while part := await exchange.next_part():
                 await exchange.stream(part)
+            await exchange.end()
+        elif exchange.path == "/pieces":
+            async with aclosing(_pieces()) as pieces:
+                await exchange.stream_pieces(200_000, pieces)
             await exchange.end()
         elif exchange.path == "/fault":
             raise RuntimeError("a fault")
@@ -89,6 +94,11 @@ class Application:
             return
         self.served.append((exchange.method, exchange.path, body))
         await exchange.respond(200, body)
+
+
+async def _pieces() -> AsyncGenerator[bytes, None]:
+    for piece in (b"a", b"b"):
+        yield piece * 100_000
 
 
 @attrs.define
@@ -139,11 +149,13 @@ Pair = Callable[[], tuple[Any, Any]]
 
 
 @asynccontextmanager
-async def connected(pair: Pair = trio.testing.memory_stream_pair) -> AsyncIterator[Client]:
+async def connected(
+    pair: Pair = trio.testing.memory_stream_pair, memory: BodyMemory | None = None
+) -> AsyncIterator[Client]:
     """A client of one connection."""
     ours, theirs = pair()
     application = Application()
-    connection = HttpConnection(MemoryStream(theirs), application, LIMITS, refusal)
+    connection = HttpConnection(MemoryStream(theirs), application, LIMITS, refusal, memory)
     client = Client(ours, connection, application)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client._serve)

@@ -203,3 +203,17 @@ async def test_a_fault_ends_the_connection(autojump_clock: trio.testing.MockCloc
         async with connected() as client:
             await client.send(GET.replace(b"/b", b"/fault"))
             assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+async def test_a_part_of_a_stream_in_pieces_is_one_chunk(
+    autojump_clock: trio.testing.MockClock, version: bytes
+) -> None:
+    content = b"a" * 100_000 + b"b" * 100_000
+    async with connected() as client:
+        await client.send(GET.replace(b"/b", b"/pieces").replace(b"1.1", version))
+        await client.until(b"\r\n\r\n")
+        if version == b"1.0":
+            assert await client.rest() == content
+        else:
+            assert await client.until(b"0\r\n\r\n") == b"%x\r\n" % len(content) + content + b"\r\n0\r\n\r\n"

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from kraft_trio.http import connection as http_connection
+from kraft_trio.http.body_memory import BodyMemory
 from kraft_trio.http.connection import HttpConnection
 from kraft_trio.http.parser import RequestParser
 from tests.http.one_client import (
@@ -172,3 +173,19 @@ async def test_a_stream_may_be_silent(autojump_clock: trio.testing.MockClock) ->
         await client.until(b"5\r\nfirst\r\n")
         await trio.sleep(8000)
         assert not client.application.left.is_set()
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(99_999, True), (150_000, False)])
+async def test_what_is_not_read_of_a_stream_counts_as_memory(
+    autojump_clock: trio.testing.MockClock, limit: int, is_cut: bool
+) -> None:
+    memory = BodyMemory(limit)
+    async with connected(trio.testing.lockstep_stream_pair, memory) as client:
+        await client.send(GET.replace(b"/b", b"/pieces"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert client.ended.is_set() == is_cut
+        assert (memory.taken > 0) != is_cut
+        if not is_cut:
+            await client.until(b"\r\n0\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+            assert not memory.taken

@@ -87,6 +87,11 @@ class FakeExchange:
         self.status = 200
         self.on_content(content)
 
+    async def stream_pieces(self, size: int, pieces: AsyncIterator[bytes]) -> None:
+        content = b"".join([piece async for piece in pieces])
+        assert len(content) == size
+        await self.stream(content)
+
     async def end(self) -> None:
         self.status = 200
 
@@ -155,6 +160,7 @@ class Gateways:
         with self.cluster.machines[node_id].in_process():
             self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
             self.nursery.start_soon(service.reads.run)
+            self.nursery.start_soon(service.changes.run)
         return self.clients[node_id]
 
 

@@ -20,6 +20,7 @@ class Waiting:
         self.machine = KvMachine()
         self.changes = ChangeWaiters(self.machine)
         self.machine.on_change = self.changes.tell
+        nursery.start_soon(self.changes.run)
         self.woken: dict[str, int] = {}
         """The revision that each was told."""
         self._nursery = nursery

@@ -8,8 +8,7 @@ import trio.testing
 
 from kraft_trio.kv.gateway import watch_stream
 from kraft_trio.kv.requests import WatchCreateRequest
-from kraft_trio.kv.store import Store
-from kraft_trio.kv.watches import Batch, next_events
+from kraft_trio.kv.watches import EventReader
 from kraft_trio.simulation import Cluster
 from tests.kv.gateways import FakeClient, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
@@ -144,11 +143,11 @@ async def test_an_idle_watch_is_told_of_progress(cluster: Cluster, monkeypatch: 
 async def test_changes_of_other_keys_cost_a_watch_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_from = []
 
-    def noting(store: Store, watch: WatchCreateRequest, revision: int) -> Batch:
+    def noting(watch: WatchCreateRequest, revision: int) -> EventReader:
         looked_from.append(revision)
-        return next_events(store, watch, revision)
+        return EventReader(watch, revision)
 
-    monkeypatch.setattr(watch_stream, "next_events", noting)
+    monkeypatch.setattr(watch_stream, "EventReader", noting)
     async with gateways(cluster) as serving:
         async with serving.clients[1].stream("/v3/watch", {"create_request": {"key": KEY}}) as events:
             await events.receive()

@@ -136,10 +136,14 @@ class WatchEndpoint:
 
     async def __call__(self, exchange: Exchange) -> None:
         async with _streaming_until_left(exchange) as (stream, nursery):
-            watches = WatchStream(self.service, nursery, stream.send)
-            async with aclosing(messages_of(WatchRequest, exchange)) as messages:
-                async for message in messages:
-                    await watches.handle(message)
+            watches = WatchStream(self.service, nursery, stream)
+            try:
+                async with aclosing(messages_of(WatchRequest, exchange)) as messages:
+                    async for message in messages:
+                        await watches.handle(message)
+            except KvError:
+                await watches.sending.acquire()  # nobody else sends any more, and what was begun is whole
+                raise
 
 
 @attrs.frozen

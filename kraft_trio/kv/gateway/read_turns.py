@@ -1,6 +1,7 @@
 """Limits how much of the store is read for clients in one turn of the event loop, so that the quorum goes on.
 
-A read begins after it has waited for the quorum, perhaps together with many others.
+A range is read after it has waited for the quorum, perhaps together with many others; one change may concern many
+watches.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ class ReadTurns:
         for read in reads:
             if read.range_end:
                 units = min(units + _units(store, Interval.of(read.key, read.range_end)), MAX_OTHER_UNITS)
+        await self._enter(units)
+
+    async def begin_part(self, keys: int = 0, size: int = 0) -> None:
+        """Wait for the turn in which so many changes may be looked at, or so many bytes be sent.
+
+        `run` must be running.
+        """
+        await self._enter(min(1 + keys // KEYS_PER_UNIT + size // ANSWER_BYTES_PER_UNIT, MAX_OTHER_UNITS))
+
+    async def _enter(self, units: int) -> None:
         if not self._lane.enter_now(units):
             await self._lane.enter(units, asker.get())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, Generic, TypeVar
 
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
@@ -68,6 +68,14 @@ class ResponseStream(Generic[M]):
 
     async def send(self, message: M) -> None:
         await self._exchange.stream(b'{"result":%b}\n' % dumps(message))
+
+    async def send_text(self, message: bytes) -> None:
+        """Send a message that is JSON already, with what `send` puts around it."""
+        await self._exchange.stream(message)
+
+    async def send_pieces(self, size: int, pieces: AsyncIterator[bytes]) -> None:
+        """Send such a message of `size` bytes that comes in pieces."""
+        await self._exchange.stream_pieces(size, pieces)
 
     async def fail(self, error: KvError) -> None:
         """End the response with an error: as the response if it has not begun."""

@@ -26,10 +26,12 @@ log = get_logger(__name__)
 
 @asynccontextmanager
 async def kv_upkeep(service: KvService, keep_revisions: int) -> AsyncIterator[None]:
-    """In this block, the node does its part for the store: leases end, old revisions are compacted, reads begin."""
+    """In this block, the node does its part for the store: leases end, old revisions are compacted, reads begin, and
+    watches are woken."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Upkeep(service, keep_revisions).run)
         nursery.start_soon(service.reads.run)
+        nursery.start_soon(service.changes.run)
         yield
         nursery.cancel_scope.cancel()
 

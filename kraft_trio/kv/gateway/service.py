@@ -80,7 +80,7 @@ class KvService:
         self.member = member_number(node.cluster_id, node.key.id)
         self.changes = ChangeWaiters(machine)
         self.reads = ReadTurns()
-        """Somebody must run it."""
+        """Somebody must run both."""
         self.watches: Counter[str] = Counter()
         """Of each client's address."""
         self.has_leases: Published[bool] = Published(bool(machine.leases))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
 
+from kraft_trio.kv.errors import COMPACTED
+from kraft_trio.kv.gateway.change_waiters import Place
 from kraft_trio.kv.gateway.read_turns import asker
+from kraft_trio.kv.gateway.request_stream import ResponseStream
 from kraft_trio.kv.gateway.service import KvService
+from kraft_trio.kv.gateway.watch_messages import send_events
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.requests import WatchCancelRequest, WatchCreateRequest, WatchRequest
 from kraft_trio.kv.responses import WatchResponse
-from kraft_trio.kv.watches import next_events
+from kraft_trio.kv.watches import Batch, EventReader
 
 PROGRESS_INTERVAL_S: Final = 600.0
 """A watch that asks for it is told of progress if it had no event for so long."""
@@ -25,18 +28,39 @@ MAX_WATCHES_OF_ADDRESS: Final = 10_000
 _NO_WATCH: Final = -1
 
 
+@attrs.define(eq=False)
+class _Watch:
+    """One watch of the stream."""
+
+    id: int
+    request: WatchCreateRequest
+    revision: int
+    """The client has got all events before it."""
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    """Cancelled only while none of its messages is being sent."""
+    place: Place | None = None
+    """Where it waits for a change, after it has sent all that is before `revision`."""
+    progress_at: float = inf
+
+    def delay_progress(self) -> None:
+        """Have the next timed notification after a whole interval."""
+        if self.request.progress_notify:
+            self.progress_at = trio.current_time() + PROGRESS_INTERVAL_S
+
+
 class WatchStream:
     """Owns the watches of one client's stream.  Each has a task in `nursery`."""
 
-    def __init__(
-        self, service: KvService, nursery: trio.Nursery, send: Callable[[WatchResponse], Awaitable[None]]
-    ) -> None:
+    def __init__(self, service: KvService, nursery: trio.Nursery, stream: ResponseStream[Any]) -> None:
         self._service = service
         self._nursery = nursery
-        self._send = send
-        self._sending = trio.Lock()
-        self._watches: dict[int, trio.CancelScope] = {}
+        self._stream = stream
+        self.sending = trio.Lock()
+        """Held by who sends a message, from its first byte to its last."""
+        self._watches: dict[int, _Watch] = {}
         self._next_id = 0
+        self._asked = self._asked_last = 0
+        """Progress is to be told as soon as it reaches `_asked`, and again at `_asked_last`; 0 if nobody asks."""
         self._host = asker.get()
 
     async def handle(self, request: WatchRequest) -> None:
@@ -46,29 +70,37 @@ class WatchStream:
         elif request.cancel_request is not None:
             await self._cancel(request.cancel_request)
         elif request.progress_request is not None:
-            await self._tell(WatchResponse(self._service.header(), _NO_WATCH))
+            self._ask_for_progress()
+            await self._tell_asked_progress()
 
-    async def _create(self, watch: WatchCreateRequest) -> None:
-        watch = attrs.evolve(watch, key=watch.key or b"\0")
-        refusal = self._refusal(watch)
+    async def _create(self, request: WatchCreateRequest) -> None:
+        request = attrs.evolve(request, key=request.key or b"\0")
+        refusal = self._refusal(request)
         header = self._service.header()
         if refusal is not None:
             await self._tell(WatchResponse(header, _NO_WATCH, created=True, canceled=True, cancel_reason=refusal))
             return
-        while not watch.watch_id and self._next_id in self._watches:
-            self._next_id += 1
-        watch_id = watch.watch_id or self._next_id
-        self._next_id = max(self._next_id, watch_id + 1)
-        scope = self._watches[watch_id] = trio.CancelScope()
-        revision = watch.start_revision or header.revision + 1
-        await self._tell(WatchResponse(header, watch_id, created=True))
+        watch = _Watch(self._id_for(request), request, request.start_revision or header.revision + 1)
+        watch.delay_progress()
+        self._watches[watch.id] = watch
+        await self._tell(WatchResponse(header, watch.id, created=True))
         self._service.watches[self._host] += 1
-        self._nursery.start_soon(self._watch, watch_id, watch, revision, scope)
+        self._nursery.start_soon(self._run, watch)
 
-    def _refusal(self, watch: WatchCreateRequest) -> str | None:
-        if watch.range_end > b"\0" and watch.range_end <= watch.key:
+    def _id_for(self, request: WatchCreateRequest) -> int:
+        if request.watch_id:
+            return request.watch_id
+        while self._next_id in self._watches:
+            self._next_id += 1
+        self._next_id += 1
+        return self._next_id - 1
+
+    def _refusal(self, request: WatchCreateRequest) -> str | None:
+        if request.start_revision < 0:
+            return COMPACTED[1]
+        if request.range_end > b"\0" and request.range_end <= request.key:
             return "mvcc: watcher range is empty"
-        if watch.watch_id and watch.watch_id in self._watches:
+        if request.watch_id and request.watch_id in self._watches:
             return "mvcc: duplicate watch ID provided on the WatchStream"
         if len(self._watches) >= MAX_WATCHES:
             return f"more than {MAX_WATCHES} watches on one stream"
@@ -77,45 +109,108 @@ class WatchStream:
         return None
 
     async def _cancel(self, request: WatchCancelRequest) -> None:
-        scope = self._watches.pop(request.watch_id, None)
-        if scope is not None:
-            scope.cancel()
-            await self._tell(WatchResponse(self._service.header(), request.watch_id, canceled=True))
+        if request.watch_id not in self._watches:
+            return
+        async with self.sending:
+            watch = self._watches.pop(request.watch_id, None)
+            if watch is not None:
+                watch.scope.cancel()
+                await self._stream.send(WatchResponse(self._service.header(), request.watch_id, canceled=True))
+        await self._tell_asked_progress()
 
-    async def _watch(self, watch_id: int, watch: WatchCreateRequest, revision: int, scope: trio.CancelScope) -> None:
-        machine, changes = self._service.machine, self._service.changes
-        interval = Interval.of(watch.key, watch.range_end)
-        progress_at = self._next_progress(watch)
-        with scope, self._service.ending_watch(self._host):
+    async def _run(self, watch: _Watch) -> None:
+        service = self._service
+        with watch.scope, service.ending_watch(self._host):
             while True:
-                store = machine.store
-                if revision < store.compacted_revision:
-                    await self._end_compacted(watch_id, store.compacted_revision)
+                batch = await self._read(watch)
+                if batch is None:
+                    await self._end_compacted(watch)
                     return
-                batch = next_events(store, watch, revision)
-                revision = batch.next_revision
-                if batch.events:
-                    await self._tell(WatchResponse(self._service.header(), watch_id, events=batch.events))
-                    progress_at = self._next_progress(watch)
-                elif revision <= store.revision:
-                    await trio.lowlevel.checkpoint()
-                else:
-                    with trio.move_on_at(progress_at) as waiting:
-                        revision = max(revision, await changes.wait(interval))
-                    if waiting.cancelled_caught:
-                        revision = max(revision, machine.store.revision + 1)
-                        await self._tell(WatchResponse(self._service.header(), watch_id))
-                        progress_at = self._next_progress(watch)
+                if batch.parts:
+                    await self._send(watch, batch)
+                watch.revision = batch.next_revision
+                await self._tell_asked_progress()
+                if watch.revision > service.machine.store.revision:
+                    await self._wait_for_change(watch)
 
-    @staticmethod
-    def _next_progress(watch: WatchCreateRequest) -> float:
-        return trio.current_time() + PROGRESS_INTERVAL_S if watch.progress_notify else inf
+    async def _read(self, watch: _Watch) -> Batch | None:
+        """The next events of a watch; None if they are compacted."""
+        service = self._service
+        reader = EventReader(watch.request, watch.revision)
+        batch = None
+        while batch is None:
+            await service.reads.begin_part(keys=reader.cost(service.machine.store))
+            store = service.machine.store
+            if reader.is_compacted(store):
+                return None
+            batch = reader.read(store)
+        return batch
 
-    async def _end_compacted(self, watch_id: int, compacted_revision: int) -> None:
-        self._watches.pop(watch_id, None)
-        header = attrs.evolve(self._service.header(), revision=0)
-        await self._tell(WatchResponse(header, watch_id, canceled=True, compact_revision=compacted_revision))
+    async def _send(self, watch: _Watch, batch: Batch) -> None:
+        async with self.sending:
+            response = WatchResponse(self._service.header(batch.next_revision - 1), watch.id)
+            await send_events(self._stream, response, batch.parts, watch.request.fragment, self._service.reads)
+            watch.revision = batch.next_revision
+        watch.delay_progress()
+
+    async def _wait_for_change(self, watch: _Watch) -> None:
+        """Wait until there is a change in the range of the watch, and tell the client of progress meanwhile."""
+        with self._service.changes.place(Interval.of(watch.request.key, watch.request.range_end)) as place:
+            watch.place = place
+            try:
+                while not place.revision:
+                    with trio.move_on_at(watch.progress_at):
+                        await place.wait()
+                    if not place.revision and trio.current_time() >= watch.progress_at:
+                        await self._tell_timed_progress(watch)
+                        watch.delay_progress()
+            finally:
+                watch.revision = self._sent_below(watch)
+                watch.place = None
+
+    def _sent_below(self, watch: _Watch) -> int:
+        """The revision before which the client has got all events of the watch."""
+        place = watch.place
+        if place is None:
+            return watch.revision
+        return max(watch.revision, place.revision or self._service.changes.told_revision + 1)
+
+    async def _tell_timed_progress(self, watch: _Watch) -> None:
+        await self._service.reads.begin_part()
+        async with self.sending:
+            revision = self._sent_below(watch) - 1
+            if watch.request.start_revision <= revision:
+                await self._stream.send(WatchResponse(self._service.header(revision), watch.id))
+
+    def _ask_for_progress(self) -> None:
+        """etcd does not answer without a watch, nor if one waits for a revision of the future."""
+        revision = self._service.machine.store.revision
+        if self._watches and all(watch.request.start_revision <= revision for watch in self._watches.values()):
+            self._asked = self._asked or revision
+            self._asked_last = revision
+
+    async def _tell_asked_progress(self) -> None:
+        """Answer a request for progress if the client has got all events before it."""
+        while self._asked:
+            async with self.sending:
+                if not self._watches:
+                    self._asked = 0
+                    return
+                store = self._service.machine.store
+                revision = min(*map(self._sent_below, self._watches.values()), store.revision + 1) - 1
+                if revision < self._asked:
+                    return
+                self._asked = self._asked_last if revision < self._asked_last else 0
+                await self._stream.send(WatchResponse(self._service.header(revision), _NO_WATCH))
+
+    async def _end_compacted(self, watch: _Watch) -> None:
+        async with self.sending:
+            self._watches.pop(watch.id, None)
+            compacted = self._service.machine.store.compacted_revision
+            response = WatchResponse(self._service.header(0), watch.id, canceled=True, compact_revision=compacted)
+            await self._stream.send(response)
+        await self._tell_asked_progress()
 
     async def _tell(self, response: WatchResponse) -> None:
-        async with self._sending:
-            await self._send(response)
+        async with self.sending:
+            await self._stream.send(response)
