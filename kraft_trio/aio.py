@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast, overload
@@ -25,9 +25,10 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.messages import QuorumView
-from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed, refuse_in_trio
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord
+from kraft_trio.surfacing import raise_in_coroutine
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -170,20 +171,31 @@ def open_node(
         "environment": environment,
         "trace": trace,
     }
-    return _opened(partial(trio_node.open_node, config, **options))
+    return _Opened(partial(trio_node.open_node, config, **options))
 
 
-@asynccontextmanager
-async def _opened(
-    open_in_thread: Callable[[], AbstractAsyncContextManager[Any]],
-) -> AsyncIterator[Node[Any, Any]]:
-    thread = TrioThread("kraft node")
-    thread.start()
-    try:
-        async with _Block(thread, open_in_thread) as node:
-            yield Node(thread, node)
-    finally:
-        thread.stop()
+class _Opened(AbstractAsyncContextManager[Node[Any, Any]]):
+    """The block in which a node runs in a thread."""
+
+    def __init__(self, open_in_thread: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._thread = TrioThread("kraft node")
+        self._block = _Block(self._thread, open_in_thread)
+
+    async def __aenter__(self) -> Node[Any, Any]:
+        self._thread.start()
+        try:
+            return Node(self._thread, await self._block.__aenter__())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    async def __aexit__(
+        self, cls: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        try:
+            return await self._block.__aexit__(cls, error, traceback)
+        finally:
+            self._thread.stop()
 
 
 async def ensure_formatted(
@@ -203,6 +215,9 @@ async def _result(call: Call[V]) -> V:
     cancelled = await _ended(call)
     if cancelled is not None:
         raise cancelled
+    failure = call.future.exception()
+    if failure is not None:
+        raise_in_coroutine(failure)
     return call.future.result()
 
 
@@ -236,6 +251,7 @@ class _Block(Generic[V]):
         self._was_interrupted = False
 
     async def __aenter__(self) -> V:
+        refuse_in_trio()
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -255,6 +271,9 @@ class _Block(Generic[V]):
             self._hosted.abandon()
             await _ended(self._hosted.call)
             raise
+        failure = self._hosted.entered.exception()
+        if failure is not None:
+            raise_in_coroutine(failure)
         value = self._hosted.entered.result()
         self._is_in = True
         return value
@@ -279,5 +298,5 @@ class _Block(Generic[V]):
                 raise cancelled
             return False
         if failure is not None and failure is not error:
-            raise failure
+            raise_in_coroutine(failure)
         return isinstance(error, asyncio.CancelledError)

@@ -15,6 +15,7 @@ from kraft_trio.actors.leadership import Leadership, Term
 from kraft_trio.actors.state_machine_driver import committed_batches
 from kraft_trio.application.decoding import Decoding, OnBadRecord
 from kraft_trio.application.machine_adapter import check_request_header
+from kraft_trio.application.machine_fault import MachineFault
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError
@@ -26,6 +27,7 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.storage.batch import NewRecord
 from kraft_trio.storage.new_record_check import check_new_record
+from kraft_trio.surfacing import raise_in_coroutine
 
 T = TypeVar("T", default=Any)
 R = TypeVar("R", default=Any)
@@ -35,7 +37,8 @@ class Node(Generic[T, R]):
     """A running replica.  `open_node` makes it.
 
     T is the type of its values, and R that of the results of its state machine.  Every asynchronous method raises
-    RuntimeError in another thread or `trio.run` than the node's.
+    RuntimeError in another thread or `trio.run` than the node's.  So do those that wait for the state machine if its
+    own `load` or `on_commit` calls them.
     """
 
     def __init__(self, tree: NodeTree[R], serde: Serde[T], on_bad_record: OnBadRecord) -> None:
@@ -73,6 +76,14 @@ class Node(Generic[T, R]):
             raise RuntimeError(
                 f"{called}: called outside the trio.run of the node; expected trio.from_thread.run in a "
                 "thread that Trio made, or a node of kraft_trio.sync or kraft_trio.aio"
+            )
+
+    def _refuse_own_state_machine(self, called: str) -> None:
+        """Raises RuntimeError in `load` or `on_commit` of the node's state machine, which this call would wait for."""
+        if self.tree.driver is not None and self.tree.driver.is_waiting_for_this_task():
+            raise RuntimeError(
+                f"{called}: called by the node's own state machine, and would wait for it for ever; expected another "
+                "task, which `load` and `on_commit` do not wait for"
             )
 
     async def wait_for_leader(self) -> QuorumView:
@@ -121,6 +132,7 @@ class Node(Generic[T, R]):
         the committed records.
         """
         self._refuse_another_run("leadership")
+        self._refuse_own_state_machine("leadership")
         term: Term | None = None
         while term is None:
             await trio.lowlevel.checkpoint()
@@ -237,6 +249,7 @@ class Node(Generic[T, R]):
         - ValueError if the node was opened without a StateMachine, or for an id that is not a UUID of version 7.
         """
         self._refuse_another_run("execute")
+        self._refuse_own_state_machine("execute")
         if self.tree.executor is None:
             raise ValueError("execute: the node was opened without state_machine=, so commands have no results")
         [record] = self._encoded([command])
@@ -295,6 +308,7 @@ class Node(Generic[T, R]):
         committed records cannot be decoded or read, and NodeClosedError if the node has stopped or stops meanwhile.
         """
         self._refuse_another_run("wait_until_applied")
+        self._refuse_own_state_machine("wait_until_applied")
         if self.tree.driver is None:
             raise ValueError("wait_until_applied: the node was opened without state_machine= or on_commit=")
         _check_integer("offset", offset, "one of the offsets that append returns")
@@ -320,6 +334,7 @@ class Node(Generic[T, R]):
         or stops meanwhile.
         """
         self._refuse_another_run("read_barrier")
+        self._refuse_own_state_machine("read_barrier")
         return (await self.tree.read_barrier()).offset
 
     @property
@@ -340,13 +355,18 @@ class Node(Generic[T, R]):
         Raises ValueError if the node was opened without a state machine, NodeClosedError and StorageFailure.
         """
         self._refuse_another_run("take_snapshot")
+        self._refuse_own_state_machine("take_snapshot")
         if self.tree.taker is None:
             raise ValueError(
                 "take_snapshot: the node was opened without state_machine= or snapshots=, so its log is never trimmed"
             )
         if self.tree.is_closed:
             raise NodeClosedError("take_snapshot: the node has stopped")
-        return await self.tree.taker.take()
+        try:
+            return await self.tree.taker.take()
+        except MachineFault as fault:
+            error = fault.error
+        raise_in_coroutine(error)
 
     def observer_supports(self, observer: ReplicaKey, kraft_versions: VersionRange | None) -> None:
         """Tell the leader which kraft.versions an observer supports, or None if it is gone (KIP-853).

@@ -34,6 +34,7 @@ from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID, REPLICA_CLIENT_ID
 from kraft_trio.actors.voter_gossip import VoterGossip
 from kraft_trio.application.machine_adapter import MachineAdapter
+from kraft_trio.application.machine_fault import MachineFault
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
@@ -269,7 +270,10 @@ class NodeTree(Generic[R]):
         while True:
             view = await self.election.view.wait_for(is_news)
             told = (view.epoch, view.leader_id)
-            on_leader_change(view)
+            try:
+                on_leader_change(view)
+            except BaseException as error:
+                raise MachineFault(error) from error
 
     async def _look_at_security_files(self) -> None:
         """Take over certificates and access rules that have changed on disk."""

@@ -17,6 +17,7 @@ from kraft_trio.messages import QuorumView, Staleness
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
+from kraft_trio.surfacing import StopIterationRaised
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,6 +50,8 @@ class Call(Generic[V]):
                 result = await self._function()
             except trio.Cancelled:
                 raise
+            except StopIterationRaised as error:
+                self.future.set_exception(error.__cause__)
             except BaseException as error:
                 self.future.set_exception(error)
             else:
@@ -62,8 +65,21 @@ class Call(Generic[V]):
             self.future.set_exception(NodeClosedError("the node's thread has ended"))
 
 
+def refuse_in_trio() -> None:
+    """Raises RuntimeError in a Trio task, which would stop its event loop.
+
+    The state machine of a node in a thread is called in that node's tasks, and would wait for its own end.  Another
+    node of the process may need this loop, too: as its leader, or in its own state machine.
+    """
+    if trio.lowlevel.in_trio_task():
+        raise RuntimeError(
+            "a node of kraft_trio.sync or kraft_trio.aio was called in a Trio task, whose event loop would wait for "
+            "it; expected another thread; a state machine cannot call a node, and in Trio use kraft_trio.open_node"
+        )
+
+
 class TrioThread:
-    """Runs Trio from `start` to `stop`."""
+    """Runs Trio from `start` to `stop`.  `start`, `submit` and `read` raise RuntimeError in a Trio task."""
 
     def __init__(self, name: str) -> None:
         self._calls: set[Call[Any]] = set()
@@ -72,6 +88,7 @@ class TrioThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        refuse_in_trio()
         self._thread.start()
         self._token, self._nursery = self._started.result()
 
@@ -103,6 +120,11 @@ class TrioThread:
 
     def submit(self, function: Callable[[], Awaitable[V]]) -> Call[V]:
         """Begin to run an asynchronous function in a task of the thread."""
+        refuse_in_trio()
+        return self.begin(function)
+
+    def begin(self, function: Callable[[], Awaitable[V]]) -> Call[V]:
+        """Like `submit`, also in a Trio task: for callers that do not wait there."""
         call = Call(self, function)
         with self._lock:
             self._calls.add(call)
@@ -121,6 +143,7 @@ class TrioThread:
 
     def read(self, function: Callable[[], V]) -> V:
         """Call a function in the thread, and wait for its result: one turn of the thread's loop."""
+        refuse_in_trio()
         try:
             return trio.from_thread.run_sync(function, trio_token=self._token)
         except trio.RunFinishedError:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import trio
@@ -16,6 +17,7 @@ import trio
 from kraft_trio.actors.state_machine_driver import OnCommit
 from kraft_trio.application.decoding import ON_BAD_RECORD, OnBadRecord
 from kraft_trio.application.machine_adapter import MachineAdapter
+from kraft_trio.application.machine_fault import FaultsOfCommits, FaultsOfSnapshots, out_of_fault
 from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
 from kraft_trio.config import NodeConfig, check_is_config
@@ -34,7 +36,7 @@ from kraft_trio.storage.other_logs import warn_of_other_logs
 from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
-from kraft_trio.surfacing import surfacing
+from kraft_trio.surfacing import raise_as_it_is, raise_in_coroutine, surfacing
 from kraft_trio.tracing.event_feed import EventFeed
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
@@ -141,7 +143,30 @@ def open_node(
             on_commit, snapshots = state_machine.on_commit, state_machine
     if snapshots is not None and on_commit is None:
         raise ValueError("snapshots: given without on_commit, which makes the state that they are of")
-    return _opened(config, serde, on_bad_record, machine, on_commit, snapshots, environment, trace)
+    return _AsItIs(_opened(config, serde, on_bad_record, machine, on_commit, snapshots, environment, trace))
+
+
+class _AsItIs(AbstractAsyncContextManager[Node[Any, Any]]):
+    """Raises what the state machine has raised.  A class: some errors change on their way out of a generator."""
+
+    def __init__(self, opened: AbstractAsyncContextManager[Node[Any, Any]]) -> None:
+        self._opened = opened
+
+    async def __aenter__(self) -> Node[Any, Any]:
+        try:
+            return await self._opened.__aenter__()
+        except BaseException as error:
+            found = error
+        raise_in_coroutine(out_of_fault(found))
+
+    async def __aexit__(
+        self, cls: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await self._opened.__aexit__(cls, raised, traceback)
+        except BaseException as error:
+            found = error
+        raise_in_coroutine(out_of_fault(found))
 
 
 @asynccontextmanager
@@ -172,6 +197,9 @@ async def _opened(
                     traced = node_trace(trace, properties.cluster_id, key, environment.wall_clock_ms)
                     tracing = await stack.enter_async_context(traced)
                     on_commit, snapshots = tracing.applying(on_commit, snapshots)
+                if machine is None:
+                    on_commit = None if on_commit is None else FaultsOfCommits(on_commit)
+                    snapshots = None if snapshots is None else FaultsOfSnapshots(snapshots)
                 make_tree = partial(NodeTree[R], on_commit=on_commit, snapshots=snapshots, machine=machine)
                 make_node = partial(Node[T, R], serde=serde, on_bad_record=on_bad_record)
                 with naming_node(config.node_id):
@@ -229,6 +257,7 @@ async def _running(
         if tracing is not None:
             tracing.attach(node.key, node.log, node.election.view)
         environment.watch(node)
+        failed: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
                 with heard_by(feed.heard):
@@ -239,10 +268,12 @@ async def _running(
                 await node.election.shut_down()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise surfacing(group, tree.faults) from None
+            failed = surfacing(group, tree.faults)
         finally:
             if status is not None:
                 status.close()
+        if failed is not None:
+            raise_as_it_is(failed)
     except StorageFailure:
         # That is what the node ends with, whatever closing the log meets on the same disk.
         with trio.CancelScope(shield=True), suppress(StorageFailure):

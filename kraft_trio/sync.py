@@ -12,7 +12,8 @@ from concurrent.futures import CancelledError, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast, overload
 from uuid import UUID
 
 import trio
@@ -28,9 +29,10 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.messages import QuorumView
-from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed
+from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed, refuse_in_trio
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.batch import NewRecord
+from kraft_trio.surfacing import raise_as_it_is
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,7 +75,7 @@ class Node(NodeInThread[T, R]):
 
         `term.was_interrupted` then tells whether the leadership ended before the block did.
         """
-        with _block(self._thread, self._node.leadership) as term:
+        with _Block(self._thread, self._node.leadership) as term:
             yield term
 
     def resign(self) -> None:
@@ -121,7 +123,7 @@ class Node(NodeInThread[T, R]):
                 yield cast(V, item)
         finally:
             with suppress(NodeClosedError):
-                _wait(self._thread.submit(generator.aclose))
+                _wait(self._thread.begin(generator.aclose))
 
 
 @overload
@@ -190,26 +192,38 @@ def open_node(
         "environment": environment,
         "trace": trace,
     }
-    return _opened(partial(trio_node.open_node, config, **options))
+    return _Opened(partial(trio_node.open_node, config, **options))
 
 
-@contextmanager
-def _opened(
-    open_in_thread: Callable[[], AbstractAsyncContextManager[Any]],
-) -> Iterator[Node[Any, Any]]:
-    thread = TrioThread("kraft node")
-    thread.start()
-    try:
-        with _block(thread, open_in_thread) as node:
-            yield Node(thread, node)
-    finally:
-        thread.stop()
+class _Opened(AbstractContextManager[Node[Any, Any]]):
+    """The block in which a node runs in a thread."""
+
+    def __init__(self, open_in_thread: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._thread = TrioThread("kraft node")
+        self._block = _Block(self._thread, open_in_thread)
+
+    def __enter__(self) -> Node[Any, Any]:
+        self._thread.start()
+        try:
+            return Node(self._thread, self._block.__enter__())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __exit__(
+        self, cls: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._block.__exit__(cls, error, traceback)
+        finally:
+            self._thread.stop()
 
 
 def ensure_formatted(
     config: NodeConfig, cluster_id: str, first_voters: Mapping[int, Endpoint | str] | None = None
 ) -> bool:
     """Like `kraft_trio.ensure_formatted`."""
+    refuse_in_trio()
     return trio.run(formatting.ensure_formatted, config, cluster_id, first_voters)
 
 
@@ -227,36 +241,46 @@ def _result(call: Call[V]) -> V:
         _wait(call)
         if isinstance(call.future.exception(), CancelledError):
             raise TimeoutError("the time of fail_after is over")
+    failure = call.future.exception()
+    if failure is not None:
+        raise_as_it_is(failure)
     return call.future.result()
 
 
 def _wait(call: Call[Any]) -> None:
-    """Wait for the end of a call, however long it takes."""
-    wait([call.future])
+    """Wait for the end of a call, however long it takes.
+
+    The garbage collector closes a generator in any thread, even in the node's: nothing waits there.
+    """
+    if not trio.lowlevel.in_trio_run():
+        wait([call.future])
 
 
-@contextmanager
-def _block(thread: TrioThread, manager: Callable[[], AbstractAsyncContextManager[V]]) -> Iterator[V]:
-    """A block in a context manager of Trio."""
-    hosted = HostedBlock(thread, manager)
-    try:
-        value = _entered(hosted)
-    except BaseException:
-        hosted.abandon()
-        _wait(hosted.call)
-        raise
-    left: Exception | None = None
-    try:
-        yield value
-    except Exception as error:
-        left = error
-        raise
-    finally:
-        hosted.leave(left)
-        _wait(hosted.call)
-        failure = hosted.call.future.exception()
+class _Block(Generic[V]):
+    """A block of this thread in a context manager of Trio.  A class: no generator lets StopIteration out."""
+
+    def __init__(self, thread: TrioThread, manager: Callable[[], AbstractAsyncContextManager[V]]) -> None:
+        self._thread = thread
+        self._manager = manager
+
+    def __enter__(self) -> V:
+        self._hosted = HostedBlock(self._thread, self._manager)
+        try:
+            return _entered(self._hosted)
+        except BaseException:
+            self._hosted.abandon()
+            _wait(self._hosted.call)
+            raise
+
+    def __exit__(
+        self, _cls: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        left = error if isinstance(error, Exception) else None
+        self._hosted.leave(left)
+        _wait(self._hosted.call)
+        failure = self._hosted.call.future.exception()
         if failure is not None and failure is not left:
-            raise failure
+            raise_as_it_is(failure)
 
 
 def _entered(hosted: HostedBlock[V]) -> V:
@@ -264,4 +288,7 @@ def _entered(hosted: HostedBlock[V]) -> V:
     wait([hosted.entered], None if deadline is None else max(0.0, deadline - time.monotonic()))
     if not hosted.entered.done():
         raise TimeoutError("the time of fail_after is over")
+    failure = hosted.entered.exception()
+    if failure is not None:
+        raise_as_it_is(failure)
     return hosted.entered.result()

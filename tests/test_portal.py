@@ -24,7 +24,7 @@ def test_a_call_while_the_thread_ends_is_refused(monkeypatch: pytest.MonkeyPatch
         try:
             await trio.sleep_forever()
         finally:
-            calls.append(thread.submit(trio.lowlevel.checkpoint))
+            calls.append(thread.begin(trio.lowlevel.checkpoint))
 
     thread.read(lambda: trio.lowlevel.spawn_system_task(call_late))
     thread.stop()

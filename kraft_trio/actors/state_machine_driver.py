@@ -127,6 +127,7 @@ class StateMachineDriver:
         self.applied_offset = 0
         """The application has every committed record below this offset (exclusive)."""
         self._progress = trio.lowlevel.ParkingLot()
+        self._task: trio.lowlevel.Task | None = None
         self._has_ended = False
         self._failure: CorruptLogError | BadRecordError | None = None
 
@@ -142,6 +143,17 @@ class StateMachineDriver:
                 raise NodeClosedError(f"offset {offset}: the node stopped at offset {self.applied_offset}")
             await self._progress.park()
 
+    def is_waiting_for_this_task(self) -> bool:
+        """Whether the application's `on_commit` or `load` runs in the current task, or waits for it in a nursery.
+
+        Such a task must not wait for the application: it would wait for itself.
+        """
+        task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        while task is not None and task is not self._task:
+            nursery = task.parent_nursery
+            task = None if nursery is None else nursery.parent_task
+        return task is not None
+
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application is a bug and ends the node.
 
@@ -149,6 +161,7 @@ class StateMachineDriver:
         voting.  All replicas have such records, and would otherwise end at each start.
         Raises StorageError if a snapshot has replaced the log and the application cannot load one.
         """
+        self._task = trio.lowlevel.current_task()
         try:
             await self._run()
         except _ApplicationStopped as stopped:

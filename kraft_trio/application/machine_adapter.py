@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from kraft_trio.application.decoding import Decoding, OnBadRecord
+from kraft_trio.application.machine_fault import MachineFault, loaded, saved
 from kraft_trio.application.outcomes import Outcome, OutcomeSerde
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import Serde
@@ -124,6 +125,8 @@ class MachineAdapter(Generic[T, R]):
             return Outcome(self._machine.apply(record))
         except CommandFailed as error:
             return Outcome(error=error)
+        except BaseException as error:
+            raise MachineFault(error) from error
 
     def _outcome_of(self, request_id: UUID, standing: Standing) -> Outcome[R]:
         if standing is Standing.TOO_OLD:
@@ -139,12 +142,12 @@ class MachineAdapter(Generic[T, R]):
             call.outcome = call.outcome or outcome
 
     def save(self) -> Iterable[NewRecord | bytes]:
-        return request_records(self._requests, self._machine.save())
+        return request_records(self._requests, saved(self._machine.save))
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
         async with aclosing(_one_by_one(records)) as single:
             self._requests, own = await load_requests(single)
-            await self._machine.load(own)
+            await loaded(self._machine.load(own))
         for tag in self._calls:
             request_id = request_id_from_bytes(tag)
             if request_id is not None and self._requests.get(request_id) is not None:

@@ -42,7 +42,10 @@ class StateMachine(Protocol[T_contra, R_co]):
         State and result must depend on the state before and on `record` alone, so that all replicas agree: not on
         clocks, randomness, files or the order of a set.  It must not take long, because the node waits meanwhile.
 
-        Raise a CommandFailed, before any change, to refuse a command.  Any other exception ends the node.
+        Raise a CommandFailed, before any change, to refuse a command.  Any other exception ends the node, and comes out
+        of `open_node` as it is.
+
+        Nothing here can wait for a node, this one or another in the process: such a call raises RuntimeError.
         """
         ...
 
@@ -107,5 +110,6 @@ def what_is_wrong_with(machine: object) -> str | None:
     unlike = [name for name in waiting if not inspect.iscoroutinefunction(methods[name])]
     if unlike:
         return f"whose {' and '.join(unlike)} must be async"
-    unlike = [name for name in others if inspect.iscoroutinefunction(methods[name])]
+    methods["on_leader_change"] = getattr(machine, "on_leader_change", None)
+    unlike = [name for name in (*others, "on_leader_change") if inspect.iscoroutinefunction(methods[name])]
     return f"whose {' and '.join(unlike)} must not be async" if unlike else None

@@ -179,6 +179,10 @@ class NotAsync(NoLoad):
     def load(self, records: AsyncIterator[Record]) -> None: ...
 
 
+class Listening(Bank):
+    async def on_leader_change(self, view: object) -> None: ...
+
+
 class Async(Bank):
     async def apply(self, record: Committed[Deposit]) -> int:  # type: ignore[override]
         return 0
@@ -190,6 +194,7 @@ class Async(Bank):
         (NoLoad(), "state_machine: NoLoad, which has no method load"),
         (NotAsync(), "state_machine: NotAsync, whose load must be async"),
         (Async(), "state_machine: Async, whose apply must not be async"),
+        (Listening(), "state_machine: Listening, whose on_leader_change must not be async"),
         (Bank, "state_machine: type, which is the class Bank, not an instance of it"),
         (object(), "state_machine: object, which has no method apply, load, save"),
     ],
