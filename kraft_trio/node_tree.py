@@ -26,6 +26,7 @@ from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_decoder import RecordDecoder
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.request_router import RequestRouter
+from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver
@@ -123,6 +124,7 @@ class NodeTree(Generic[R]):
         self._failures = RequestFailures(environment.unexpected)
         self.refusals = Refusals()
         self.fetch_problem = FetchProblem()
+        self.restored = RestoredVoters(environment.wall_clock_ms)
         self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         context = NodeContext(
             key=self.key,
@@ -147,6 +149,7 @@ class NodeTree(Generic[R]):
             kafka=KafkaReplicas(config),
             controllers=self.controllers,
             fetch_problem=self.fetch_problem,
+            restored=self.restored,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(
@@ -323,6 +326,7 @@ class NodeTree(Generic[R]):
                 view=self.election.view,
                 progress=lambda: self.election.progress,
                 failures=self._failures,
+                restored=self.restored,
                 load=self._load,
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self.taker,

@@ -14,6 +14,7 @@ from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.config import NodeConfig
@@ -51,6 +52,7 @@ class NodeContext:
     kafka: KafkaReplicas
     controllers: KafkaControllers
     fetch_problem: FetchProblem
+    restored: RestoredVoters
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

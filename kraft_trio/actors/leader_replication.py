@@ -22,7 +22,7 @@ from kraft_trio.actors.read_barriers import ReadBarriers
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.served_mailbox import ServedMailbox
-from kraft_trio.actors.shared_observer_ids import SharedObserverIds
+from kraft_trio.actors.shared_replicas import SharedReplicas
 from kraft_trio.actors.snapshot_scrubber import SnapshotScrubber
 from kraft_trio.actors.snapshot_server import SnapshotServer
 from kraft_trio.logs import get_logger
@@ -79,7 +79,9 @@ class LeaderReplication:
         self._mailbox = mailbox
         self._granting_voters = granting_voters
         self._epoch_start_offset = context.log.end_offset
-        self.progress = ProgressTable(context.key, trio.current_time())
+        # A replica with all that this log has lacks nothing, whatever this log itself has lost.
+        acknowledged = {key: min(end, context.log.end_offset) for key, end in context.restored.acknowledged.items()}
+        self.progress = ProgressTable(context.key, trio.current_time(), acknowledged)
         self._appends = PendingAppends(context.log, self._expire_at)
         self._accepted = AcceptedAppends(context, self._appends)
         self._held: list[ProduceReceived] | None = None
@@ -99,7 +101,7 @@ class LeaderReplication:
         self._appended = trio.Event()
         self._snapshots = SnapshotServer(context.log.snapshots)
         self._scrubber = SnapshotScrubber(context.log, self._snapshots.forget)
-        self._shared_ids = SharedObserverIds(context.key.id, context.config.fetch_timeout_ms / 1000)
+        self._shared = SharedReplicas(context.key.id, context.config.fetch_timeout_ms / 1000)
 
     async def run(self) -> None:
         """Lead until cancelled (KIP-595 "Leader")."""
@@ -121,6 +123,8 @@ class LeaderReplication:
                     nursery.start_soon(self._leave_once_committed)
                 await self._serve_mailbox()
         finally:
+            voters, committed = self._log.voters.voters, self._log.high_watermark
+            self._context.restored.keep(self.progress.committed_acknowledgements(voters, committed))
             self._snapshots.close()
             await self._abandon_waiting()
 
@@ -325,6 +329,9 @@ class LeaderReplication:
         """Serve a replica's Fetch, whose position tells what it has synced (KIP-595)."""
         partition = message.partition
         verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
+        is_voter = self._log.voters.voters.is_voter(replica)
+        if is_voter and not isinstance(verdict, Diverging):
+            self._note_acknowledgement(message, replica)
         if isinstance(verdict, Diverging | NeedsSnapshot):
             diverging = verdict.end if isinstance(verdict, Diverging) else None
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
@@ -339,18 +346,28 @@ class LeaderReplication:
             kraft_versions=message.request.kraft_versions,
             listeners=message.request.listeners,
         )
+        if is_voter or self._log.voters.voters.get(replica.id) is None:
+            is_shared = self._shared.fetched(replica, now_s, message.asker, self.fetches.parked.asker_of(replica))
+            is_news = self.progress.note_sharing(replica, is_shared=is_shared) or is_news
         high_watermark = self._log.high_watermark
         if is_news and (high_watermark is None or partition.fetch_offset > high_watermark):
             # Otherwise this replica's end cannot raise the high watermark, which the second of three always finds.
             self._advance_for_fetch()
         self._snapshots.fetched(replica, partial(self.progress.is_caught_up, replica), now_s=now_s)
-        if self._log.voters.voters.get(replica.id) is None:
-            self._shared_ids.fetched(replica, now_s)
         if self.progressed:
             self.progressed.unpark_all()
         if message.request.read_round or self._rounds.newest:
             self._barriers.fetched(message, replica)
         self.fetches.replica_fetch(message, replica)
+
+    def _note_acknowledgement(self, message: FetchReceived, replica: ReplicaKey) -> None:
+        """Say so if the voter lacks records that it had acknowledged."""
+        offset = message.partition.fetch_offset
+        came_back = self.progress.acknowledges(replica, offset, message.asker)
+        if came_back is not None:
+            self._context.restored.came_back(replica, came_back)
+        if not self.progress.is_lacking(replica):
+            self._context.restored.caught_up(replica, offset)
 
     def _fetch_snapshot(self, message: FetchSnapshotReceived) -> None:
         """Serve a FetchSnapshot (KIP-630).  Each piece counts as contact with the replica."""

@@ -125,6 +125,11 @@ class ParkedFetches:
 
     # Going
 
+    def asker_of(self, replica: ReplicaKey) -> Asker | None:
+        """The connection of the waiting Fetch of a replica; None if no Fetch waits."""
+        parked = self._voters.get(replica) or self._observers.get(replica)
+        return None if parked is None else parked.message.asker
+
     def take_replica(self, replica: ReplicaKey) -> FetchReceived | None:
         """Take the waiting Fetch of a replica that has sent another one."""
         parked = self._voters.get(replica) or self._observers.get(replica)

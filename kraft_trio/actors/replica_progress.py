@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
+from kraft_trio.protocol.acknowledged_end import AcknowledgedEnd, CameBack
 from kraft_trio.protocol.check_quorum import ReplicaPosition
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import excess_of
@@ -31,6 +32,9 @@ class ReplicaProgress:
     last_contact_s: float = -math.inf
     """When a request last showed that the replica receives responses (check-quorum)."""
     position: ReplicaPosition = attrs.field(factory=ReplicaPosition)
+    acknowledged: AcknowledgedEnd = attrs.field(factory=AcknowledgedEnd)
+    is_shared: bool = False
+    """Whether two processes fetch as this replica, from copies of one directory."""
     last_caught_up_s: float = -math.inf
     leader_end_offset_at_last_fetch: int = -1
     kraft_versions: VersionRange | None = None
@@ -38,12 +42,21 @@ class ReplicaProgress:
     listeners: Endpoints = Endpoints()
     """From the replica's last Fetch.  Empty for a voter, and if they exceed a limit."""
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing counts that the replica has: it broke its promises, or two processes give them."""
+        return self.acknowledged.is_lacking or self.is_shared
+
 
 class ProgressTable:
     """Progress by replica key; owned by LeaderReplication of one epoch."""
 
-    def __init__(self, leader: ReplicaKey, epoch_started_s: float) -> None:
+    def __init__(
+        self, leader: ReplicaKey, epoch_started_s: float, acknowledged: Mapping[ReplicaKey, int] | None = None
+    ) -> None:
+        """`acknowledged`: the ends (exclusive) that replicas are known to have acknowledged in earlier epochs."""
         self._leader = leader
+        self._acknowledged = acknowledged or {}
         self._epoch_started_s = epoch_started_s
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
 
@@ -75,6 +88,42 @@ class ProgressTable:
         progress.listeners = NO_LISTENERS if excess_of(listeners) else listeners
         return is_news
 
+    def acknowledges(self, replica: ReplicaKey, offset: int, connection: object) -> CameBack | None:
+        """Note the position of a Fetch, before `fetched` notes the rest.  `connection` is compared by identity.
+
+        A replica that lacks records which it had acknowledged counts as blank until it has them.  Returns its return,
+        once that is certain.
+        """
+        progress = self._replicas.get(replica)
+        if progress is None:
+            if offset >= self._acknowledged.get(replica, 0):
+                return None
+            progress = self._know(replica, offset, -math.inf)
+        came_back = progress.acknowledged.fetches(offset, connection)
+        if came_back is not None:
+            progress.position, progress.last_caught_up_s = ReplicaPosition(), -math.inf
+        return came_back
+
+    def is_lacking(self, replica: ReplicaKey) -> bool:
+        """Whether the replica certainly lacks records that it had acknowledged."""
+        progress = self._replicas.get(replica)
+        return progress is not None and progress.acknowledged.is_lacking
+
+    def note_sharing(self, replica: ReplicaKey, *, is_shared: bool) -> bool:
+        """Note whether two processes fetch as that replica, which has fetched.  Returns whether that has changed."""
+        progress = self._replicas[replica]
+        has_changed, progress.is_shared = progress.is_shared != is_shared, is_shared
+        return has_changed
+
+    def committed_acknowledgements(self, voters: VoterSet, high_watermark: int | None) -> dict[ReplicaKey, int]:
+        """The ends (exclusive) of what the voters acknowledged of the committed log, in this epoch or before."""
+        known = {key: progress.acknowledged.offset for key, progress in self._replicas.items()}
+        return {
+            key: min(offset, high_watermark or 0)
+            for key, offset in {**self._acknowledged, **known}.items()
+            if voters.is_voter(key)
+        }
+
     def fetched_snapshot(
         self, replica: ReplicaKey, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int, *, now_s: float
     ) -> None:
@@ -89,7 +138,8 @@ class ProgressTable:
     def _know(self, replica: ReplicaKey, end_offset: int, now_s: float) -> ReplicaProgress:
         if len(self._replicas) >= MAX_REPLICAS:
             del self._replicas[min(self._replicas, key=lambda key: self._replicas[key].last_fetch_s)]
-        progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s)
+        acknowledged = AcknowledgedEnd(max(end_offset, self._acknowledged.get(replica, 0)))
+        progress = self._replicas[replica] = ReplicaProgress(end_offset, now_s, acknowledged=acknowledged)
         return progress
 
     def is_caught_up(self, key: ReplicaKey, since_s: float) -> bool:
@@ -119,11 +169,15 @@ class ProgressTable:
         return max(candidates, key=lambda key: self._replicas[key].last_fetch_s, default=None)
 
     def synced_end_offsets(self, voters: VoterSet, own_synced_end_offset: int) -> dict[ReplicaKey, int]:
-        """Exclusive durable end of each voter that has fetched in this epoch, and the leader's own."""
+        """Exclusive durable end of each voter that has fetched in this epoch, and the leader's own.
+
+        The end of a voter that counts as blank is 0.
+        """
         offsets = {self._leader: own_synced_end_offset}
         for voter in voters:
             if voter.id != self._leader.id and (key := self._incarnation(voter)) is not None:
-                offsets[key] = self._replicas[key].end_offset
+                progress = self._replicas[key]
+                offsets[key] = 0 if progress.is_blank else progress.end_offset
         return offsets
 
     def last_contact_ms(self, voters: VoterSet) -> dict[ReplicaKey, float]:
@@ -162,9 +216,9 @@ class ProgressTable:
         return max(contacts[min(others_needed, len(contacts)) - 1], now_s - timeout_s) + timeout_s
 
     def end_offsets_of_others(self, voters: VoterSet) -> list[tuple[ReplicaKey, int]]:
-        """The other voters with their exclusive synced ends, or -1 if unknown; for choosing successors."""
+        """The other voters with their exclusive synced ends, or -1 if unknown or blank; for choosing successors."""
         return [
-            (voter.key, progress.end_offset if (progress := self.of_voter(voter)) is not None else -1)
+            (voter.key, progress.end_offset if (progress := self.of_voter(voter)) and not progress.is_blank else -1)
             for voter in voters
             if voter.id != self._leader.id
         ]

@@ -1,8 +1,8 @@
 """Detects that two processes have the same node id, and logs it.
 
-The process that does not lead hears of a leader with its own id, and cannot follow it.  Of two observers, only the
-leader knows.  A replaced disk looks the same
-for a while, until the voters notice that the old incarnation is gone.
+The process that does not lead hears of a leader with its own id, and cannot follow it.  Of two observers, and of two
+processes on copies of one directory, only the leader knows.  A replaced disk looks the same for a while, until the
+voters notice that the old incarnation is gone.
 """
 
 from __future__ import annotations
@@ -53,9 +53,13 @@ class SharedNodeId:
         where = ", ".join(f"{name}://{endpoint}" for name, endpoint in endpoints)
         self._say(f"another process, at {where}, runs on a copy of this node's directory")
 
-    def both_fetch(self, observer: ReplicaKey, other: ReplicaKey) -> None:
-        """Note that two observers have one id, which is not this node's.  Both fetch from this node, which leads."""
-        self._say(f"{observer} and {other} both fetch from this node, which leads", observer.id)
+    def both_fetch(self, replica: ReplicaKey, other: ReplicaKey) -> None:
+        """Note that two processes have one id, which is not this node's.  Both fetch from this node, which leads.
+
+        They run on copies of one directory if they have the same key.
+        """
+        who = f"{replica} and {other} both" if replica != other else f"two processes on copies of the disk of {replica}"
+        self._say(f"{who} fetch from this node, which leads", replica.id)
 
     def _say(self, reason: str, node_id: int | None = None) -> None:
         now_s = trio.current_time()

@@ -17,7 +17,7 @@ from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Restored, Situation, VoterReport
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import LoginRefusedError
 from kraft_trio.tracing.event_feed import SHARED_ID
@@ -41,6 +41,8 @@ OF_REPLICAS: Final = "CLUSTER_ACTION"
 """The right that a leader asks of a node which passes a question on to it, and not of who asks the node."""
 LATELY_MS: Final = 90_000
 """A node that shares its id says so once a minute."""
+RESTORED_TOLD_MS: Final = 24 * 3600 * 1000
+"""For how long it is told that an old copy of a directory was started.  It may have caught up within a moment."""
 MAX_NODES: Final = 64
 """Nodes that are asked; what they name beyond that is ignored."""
 
@@ -222,6 +224,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         fetch_problem=line_of(status.get("fetchProblem")),
         has_uncommitted_change=status.get("uncommittedVoterChange") is True,
         shared_id=shared_id_of(status),
+        restored=restored_of(status),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -281,6 +284,21 @@ def shared_id_of(status: Mapping[str, Any]) -> tuple[int, str] | None:
         if _is_whole(at_ms) and _is_whole(said_ms) and at_ms - said_ms < LATELY_MS and _is_whole(node_id) and reason:
             return node_id, reason
     return None
+
+
+def restored_of(status: Mapping[str, Any]) -> tuple[Restored, ...]:
+    """The voters that came back to the node, lately, without records that they had acknowledged."""
+    at_ms, told = status.get("atMs"), status.get("restoredVoters")
+    if not _is_whole(at_ms) or not isinstance(told, list):
+        return ()
+    found = []
+    for one in told[-MAX_NODES:]:
+        fields = one if isinstance(one, dict) else {}
+        numbers = [fields.get(name) for name in ("atMs", "id", "acknowledged", "cameBackAt")]
+        known = [number for number in numbers if _is_whole(number) and number >= 0]
+        if len(known) == len(numbers) and at_ms - known[0] < RESTORED_TOLD_MS:
+            found.append(Restored(known[1], known[2], known[3], fields.get("hasCaughtUp") is True))
+    return tuple(found)
 
 
 def _is_whole(value: object) -> TypeGuard[int]:

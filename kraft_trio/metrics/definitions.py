@@ -183,6 +183,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         "number-of-refused-voter-changes",
         "Voter changes refused because kraft.voter.changes.max.waiting waited already, since the start.",
     ),
+    _own(
+        "number-of-restored-voters",
+        "Times that a voter came back to this leader without records that it had acknowledged, since the start.",
+    ),
     _own("number-of-throttled-voter-changes", "Voter changes refused because they came too fast, since the start."),
     _own("number-of-refused-waits", "Fetches answered at once because too many waited, since the start."),
     _own(

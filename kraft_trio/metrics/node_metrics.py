@@ -10,6 +10,7 @@ import trio
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.snapshot_taker import SnapshotTaker
 from kraft_trio.background_log import dropped_lines
@@ -52,6 +53,7 @@ class NodeMetrics:
         snapshot_taker: SnapshotTaker | None,
         wall_clock_ms: Callable[[], int],
         failures: RequestFailures,
+        restored: RestoredVoters,
         load: Callable[[], NodeLoad],
         certificates: Callable[[], Sequence[Sample]] = tuple,
         has_virtual_time: bool = False,
@@ -68,6 +70,7 @@ class NodeMetrics:
         self._view = view
         self._progress = progress
         self._failures = failures
+        self._restored = restored
         self._load = load
         self._certificates = certificates
         self._snapshot_fetch = snapshot_fetch
@@ -101,6 +104,7 @@ class NodeMetrics:
             **self._of_leader(),
             **self._load().values(),
             "number-of-producer-ids": self._log.producer_count,
+            "number-of-restored-voters": self._restored.count,
             _CERTIFICATES: min((sample.value for sample in self._certificates()), default=None),
             **self._measured(),
         }

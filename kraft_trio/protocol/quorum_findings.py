@@ -20,7 +20,7 @@ from kraft_trio.protocol.finding import (
     start_command,
 )
 from kraft_trio.protocol.leaderless_findings import runs_nevertheless, without_leader
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Restored, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.survival import survival_of
 from kraft_trio.protocol.tls_problems import tls_problem
@@ -142,6 +142,7 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             text = f"Nodes {leaders} are all named as leader of epoch {epoch}. Stop writing, and report this."
             yield Finding(Severity.CRITICAL, "two-leaders", text)
     yield from _shared_ids(situation)
+    yield from _restored(situation)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
         if claim.epoch is None or claim.epoch == situation.epoch:
@@ -166,6 +167,27 @@ def _shared_ids(situation: Situation) -> Iterator[Finding]:
         )
         is_voter = node_id in situation.voter_ids
         yield Finding(Severity.CRITICAL if is_voter else Severity.WARNING, "shared-id", text)
+
+
+def _restored(situation: Situation) -> Iterator[Finding]:
+    """One for each voter.  Of several nodes that led, the one whose offsets are highest knows most."""
+    said: dict[int, tuple[Claim, Restored]] = {}
+    for claim in situation.answers:
+        for one in claim.restored:
+            if one.voter_id not in said or one.acknowledged > said[one.voter_id][1].acknowledged:
+                said[one.voter_id] = claim, one
+    for voter_id, (claim, one) in sorted(said.items()):
+        text = (
+            f"Voter {voter_id} came back at offset {one.came_back_at}, but had acknowledged everything before "
+            f"{one.acknowledged}, says {claim.name}: an old copy of its directory was started, which has forgotten its "
+            "votes, too."
+        )
+        if one.has_caught_up:
+            yield Finding(Severity.WARNING, "restored-voter", f"{text} It has caught up, and counts again.")
+            continue
+        text += " It counts as blank until it has caught up. If it cannot, give its node a blank disk, and replace it."
+        command = quorum_command(situation, f"replace -i {voter_id}")
+        yield Finding(Severity.CRITICAL, "restored-voter", text, command)
 
 
 def _of_denials(situation: Situation) -> Iterator[Finding]:

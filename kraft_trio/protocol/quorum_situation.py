@@ -16,6 +16,16 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 
 
 @attrs.frozen
+class Restored:
+    """A voter of which an old copy of the directory was started, as the leader of that time says.  Exclusive ends."""
+
+    voter_id: int
+    acknowledged: int
+    came_back_at: int
+    has_caught_up: bool
+
+
+@attrs.frozen
 class Claim:
     """What one node says of itself.  None stands for what it does not say."""
 
@@ -50,6 +60,8 @@ class Claim:
     """Whether it knows that its newest voter set is not committed."""
     shared_id: tuple[int, str] | None = None
     """A node id that two processes have, and how this node knows it."""
+    restored: tuple[Restored, ...] = ()
+    """The voters that came back to it, within a day, without records that they had acknowledged."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 

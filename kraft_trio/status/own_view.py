@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 
+from kraft_trio.actors.restored_voters import RestoredVoter
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.protocol.voter_set import Voter
@@ -33,7 +34,19 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "kraftVersion": view.kraft_version,
         "uncommittedVoterChange": uncommitted,
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
+        "restoredVoters": [_restored(one) for one in tree.restored.told],
         "voters": [_voter(tree, voter) for voter in log.voters.voters],
+    }
+
+
+def _restored(one: RestoredVoter) -> dict[str, Any]:
+    return {
+        "id": one.key.id,
+        "directoryId": directory_id_to_text(one.key.directory_id),
+        "acknowledged": one.acknowledged,
+        "cameBackAt": one.came_back_at,
+        "hasCaughtUp": one.has_caught_up,
+        "atMs": one.at_ms,
     }
 
 

@@ -12,7 +12,7 @@ import structlog.testing
 import trio
 
 from kraft_trio.actors.shared_node_id import SAID_EVERY_S
-from kraft_trio.actors.shared_observer_ids import SharedObserverIds
+from kraft_trio.actors.shared_replicas import SharedReplicas
 from kraft_trio.client.claims import ask_all
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError
@@ -120,7 +120,7 @@ async def test_new_disk_of_an_observer_is_no_shared_id(cluster: Cluster) -> None
 
 def test_late_fetch_from_a_replaced_disk_is_no_shared_id() -> None:
     old, new = (ReplicaKey(4, UUID(int=number, version=4)) for number in (1, 2))
-    observers = SharedObserverIds(1, within_s=2.0)
+    observers = SharedReplicas(1, within_s=2.0)
     with structlog.testing.capture_logs() as events:
         for tenths, observer in enumerate((old, new, old, *[new] * 30, old, new, old)):
             observers.fetched(observer, tenths / 10)
@@ -142,10 +142,34 @@ async def test_who_runs_on_a_copy_of_a_directory_says_so_and_fills_no_log(cluste
     nodes = [cluster.endpoint_of(id) for id in cluster.voter_ids]
     situation = await ask_all(cluster.network.seen_from("client"), nodes, timeout_ms=1000, fetch_timeout_ms=2000)
     assert findings(situation)[0].code == "shared-id"
-    assert len(reasons) == 2, "each of the two says it"
-    assert all(reason.endswith("runs on a copy of this node's directory") for reason in reasons)
+    by_leader, *by_the_two = reasons
+    assert by_leader == f"two processes on copies of the disk of {follower.key} fetch from this node, which leads"
+    assert len(by_the_two) == 2, "each of the two says it"
+    assert all(reason.endswith("runs on a copy of this node's directory") for reason in by_the_two)
     assert any(f"://{STRAY}:" in reason for reason in reasons)
     assert leader.log.end_offset - end < 12, "each waits longer before it tells its address again"
+
+
+@on_cluster(voters=3, invariants=())
+async def test_two_processes_on_copies_of_a_directory_count_as_blank(cluster: Cluster) -> None:
+    """While both run, what they acknowledge commits nothing.  Once one of them has ended, the other one counts."""
+    leader = await cluster.wait_for_leader()
+    follower, other = cluster.others(leader)
+    await cluster.wait_until_alike()
+    with structlog.testing.capture_logs() as events:
+        async with trio.open_nursery() as nursery:
+            copy = cluster.machines[follower.key.id].disk.copy()
+            nursery.start_soon(run_stray, cluster, follower, SAID_EVERY_S, copy)
+            await cluster.wait_until(lambda: bool(said(events)))
+            cluster.machines[other.key.id].kill()
+            committed = leader.high_watermark
+            nursery.start_soon(leader.append, [b"x"])
+            await trio.sleep(1.5)
+            assert leader.high_watermark == committed
+            assert leader.log.end_offset > (committed or 0)
+            nursery.cancel_scope.cancel()
+    await cluster.wait_until(lambda: leader.high_watermark == leader.log.end_offset)
+    assert leader.view.epoch == 1
 
 
 @on_cluster(voters=3)

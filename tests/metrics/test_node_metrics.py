@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
@@ -63,6 +64,7 @@ OURS = """
     number-of-failed-tls-handshakes number-of-failed-authentications number-of-denied-requests
     number-of-expired-sessions
     number-of-refused-voter-changes number-of-refused-waits number-of-refused-epochs
+    number-of-restored-voters
     number-of-throttled-voter-changes number-of-refused-streams number-of-paused-connections number-of-refused-batches
     number-of-shortened-log-texts certificate-expiry-timestamp-seconds
     request-memory-bytes number-of-slowed-requests number-of-producer-ids sync-latency-p99-ms
@@ -308,6 +310,7 @@ async def test_voters_without_an_endpoint_of_our_listener_are_counted(cluster: C
         snapshot_taker=None,
         wall_clock_ms=lambda: 0,
         failures=RequestFailures(lambda _error: None),
+        restored=RestoredVoters(lambda: 0),
         load=lambda: NodeLoad(Refusals()),
     )
     assert metrics.values()["number-unknown-voter-connections"] == 2, "all but itself"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from kraft_trio.actors.restored_voters import CAUGHT_UP, OLD_COPY
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation.facts.history import ADMINISTRATION, Operation, Outcome
@@ -274,6 +275,16 @@ def _shared_id(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{who}: {event.cause}: {reason}"
 
 
+def _old_copy(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    told = event.details
+    held = f"{told['came_back_at']}, had acknowledged {told['acknowledged']}"
+    yield f"{event.node}: voter {told['voter']} came back at {held}"
+
+
+def _caught_up(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node}: voter {event.details['voter']} has caught up at {event.details['offset']}"
+
+
 def _error(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node}: {event.cause}: {event.details.get('reason', '')}".removesuffix(": ")
 
@@ -312,6 +323,8 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "snapshot taken": _snapshot_taken,
     "damaged snapshot ignored": _error,
     "two nodes share one id": _shared_id,
+    OLD_COPY: _old_copy,
+    CAUGHT_UP: _caught_up,
     "voter advertised": _advertised,
 }
 """How a log line of a node reads, by its text."""
