@@ -53,6 +53,8 @@ class Machine:
     wall_clock_offset_ms: int = 0
     kept_disk: SimulatedDisk | None = attrs.field(init=False, default=None)
     """A copy of the disk, which can be inserted later as a stale disk."""
+    kept_key: ReplicaKey | None = attrs.field(init=False, default=None)
+    """The incarnation that the copy is formatted as."""
     failure: BaseException | None = attrs.field(init=False, default=None)
     """The error with which the last process ended, if any."""
     _paused: bool = attrs.field(init=False, default=False)
@@ -199,6 +201,8 @@ class Machine:
         self.device.insert(self.disk)
         if disk is None:
             self.format(self.new_key(), with_voters=False)
+        elif self.kept_key is not None:
+            self.world.facts.old_copies.add(self.kept_key)
 
     # The process
 

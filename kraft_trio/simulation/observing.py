@@ -46,6 +46,11 @@ class NodeBeliefs:
     def target(self) -> tuple[ReplicaKey, ...]:
         return self._node.log.voters.target
 
+    @property
+    def old_copies(self) -> tuple[ReplicaKey, ...]:
+        told = self._node.tree.restored.told
+        return tuple(voter.key for voter in told) if told else ()
+
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         return snapshot_id in self._node.log.snapshots.corrupt
 

@@ -13,8 +13,11 @@ from typing import Final
 import attrs
 
 from kraft_trio.client.admin import VoterChangeError
+from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.simulation.facts.entry import Entry
+from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.voter_sets import is_same_replica
 from kraft_trio.simulation.world import World
 
@@ -155,6 +158,27 @@ class Survivability:
     def permits_loss_of(self, key: ReplicaKey) -> bool:
         """Whether a step may take that replica's disk: always, unless the quorum is guarded."""
         return not self.is_guarded or self.can_spare(key)
+
+    def permits_return_of(self, replica: Replica, state: ElectionState) -> bool:
+        """Whether that replica may come back with an old log and this quorum-state, and nothing could be lost by that.
+
+        It must forget no vote, and without it a majority of every set that may be in force must hold all that it may
+        have acknowledged, or that is committed.
+        """
+        if state != replica.durable_election_state():
+            return False
+        lasts = [*replica.entries[-1:], *self._world.facts.committed.entries[-1:]]
+        return all(self._is_kept_without(replica, entry) for entry in lasts)
+
+    def _is_kept_without(self, replica: Replica, entry: Entry) -> bool:
+        def holds(voter: Voter) -> bool:
+            other = self._world.facts.present.get(voter.id)
+            if other is None or other is replica or not self.keeps_promises(voter):
+                return False
+            held = other.entry_ending_at(entry.next_offset)
+            return held is not None and held.chain == entry.chain and other.has_durably(held)
+
+        return all(sum(map(holds, voters)) >= voters.majority for voters in self.possible())
 
     def permits_move_of(self, key: ReplicaKey) -> bool:
         """Whether a step may give that replica another address: always, if gossip brings the voters together again."""

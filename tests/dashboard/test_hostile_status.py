@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from kraft_trio.client.claims import (
     LATELY_MS,
     MAX_LINE,
+    MAX_NODES,
+    RESTORED_TOLD_MS,
     Told,
     line_of,
+    restored_of,
     shared_id_of,
     status_of,
     vital_number,
@@ -23,7 +26,7 @@ from kraft_trio.client.claims import (
 )
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.quorum_situation import Claim, Restored, Situation
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.just(10**400), st.just(-(10**400))
@@ -117,3 +120,34 @@ def test_event_with_a_strange_id_is_left_out(strange: object) -> None:
     events = [{"id": strange, "atMs": 1, "what": "role"}, {"id": 1, "atMs": 1, "what": "role"}]
     history.heard(Told(Claim("host:1", node_id=1), status={"events": events}))
     assert [event["id"] for event in history.since(0) if event["isTold"]] == [1]
+
+
+def came_back(**more: object) -> dict[str, object]:
+    return {"id": 3, "acknowledged": 58, "cameBackAt": 8, "atMs": 1000, "hasCaughtUp": True, **more}
+
+
+STRANGE = (None, "3", True, [3], 1.5, -1)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"atMs": 1000, "restoredVoters": [came_back()]}, (Restored(3, 58, 8, True),)),
+        ({"atMs": 1000, "restoredVoters": [came_back(hasCaughtUp=1)]}, (Restored(3, 58, 8, False),)),
+        ({"atMs": 1000 + RESTORED_TOLD_MS, "restoredVoters": [came_back()]}, ()),
+        ({"restoredVoters": [came_back()]}, ()),
+        *(({"atMs": 1000, "restoredVoters": strange}, ()) for strange in (None, 1, "x", {"a": 1}, [None], [[]])),
+        *(
+            ({"atMs": 1000, "restoredVoters": [came_back(**{name: strange})]}, ())
+            for name in ("id", "acknowledged", "cameBackAt", "atMs")
+            for strange in STRANGE
+        ),
+    ],
+)
+def test_old_copies_are_told_for_a_day(status: dict[str, object], expected: tuple[Restored, ...]) -> None:
+    assert restored_of(status) == expected
+
+
+def test_only_so_many_old_copies_are_believed() -> None:
+    status = {"atMs": 1000, "restoredVoters": [came_back(id=number) for number in range(1000)]}
+    assert len(restored_of(status)) == MAX_NODES

@@ -70,6 +70,8 @@ class FabricatedBeliefs:
     target: tuple[ReplicaKey, ...] = ()
     lagging: set[ReplicaKey] = attrs.field(factory=set)
     """The replicas that it, as leader, believes not to keep up."""
+    old_copies: set[ReplicaKey] = attrs.field(factory=set)
+    """The voters of which it has said that an old copy of their directory runs."""
 
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         return snapshot_id in self.noticed

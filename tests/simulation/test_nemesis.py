@@ -34,7 +34,7 @@ VERBS = {
     },
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),
-        *("blank-disk", "rot"),
+        *("blank-disk", "rot", "keep-disk", "stale-disk"),
     },
     "time": {"drift", "jump-clock", "restart"},
     "versions": {"older", "newer"},

@@ -264,6 +264,23 @@ def test_a_stale_disk_has_what_was_there_when_it_was_copied() -> None:
     on_cluster(main, invariants=())
 
 
+def test_stale_disk_is_spared_if_anything_could_be_lost() -> None:
+    async def main(cluster: Cluster) -> None:
+        machine = cluster.machines[3]
+        kept = "stop 3", "keep-disk 3", "start 3"
+        await take(cluster, "elect 1", "stale-disk 3 if-spared")
+        assert machine.is_running, "no copy was kept"
+        await take(cluster, *kept, 'append "a"', "settle", "kill 2", 'append "b"', "settle", "stale-disk 3 if-spared")
+        assert machine.is_running, "of the others, only 1 has the last record"
+        await take(cluster, "start 2", "settle", "stale-disk 3 if-spared")
+        assert not machine.is_running
+        await take(cluster, "start 3", "settle", "expect alike", "elect 2", *kept, "elect 1", "stale-disk 3 if-spared")
+        assert machine.is_running, "the copy has forgotten a vote"
+        assert cluster.facts.old_copies == {machine.replica.key}
+
+    on_cluster(main)
+
+
 def test_rot_changes_one_bit_of_a_batch_that_others_follow() -> None:
     async def main(cluster: Cluster) -> None:
         machine = cluster.machines[3]

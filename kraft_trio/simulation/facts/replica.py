@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -15,7 +15,7 @@ from kraft_trio.protocol.roles import ElectionState, Leader
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.facts.committed import NOTHING, CommittedLog, CommittedRecords, digest_after
-from kraft_trio.simulation.facts.device import Device
+from kraft_trio.simulation.facts.device import Content, Device
 from kraft_trio.simulation.facts.entry import CHAIN_START, Entry, entry_of, is_whole
 from kraft_trio.storage.batch import Record, iter_headers, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
@@ -50,6 +50,11 @@ class Beliefs(Protocol):
         """The target of the reassignment under way, as far as it knows."""
         ...
 
+    @property
+    def old_copies(self) -> Collection[ReplicaKey]:
+        """The voters of which its process has said that an old copy of their directory runs."""
+        ...
+
     def knows_corrupt(self, snapshot_id: OffsetAndEpoch) -> bool:
         """Whether it has noticed that this snapshot is corrupt."""
         ...
@@ -62,6 +67,16 @@ class Beliefs(Protocol):
         """The end (exclusive) up to which the leader believes the voter's log to be synced; None if it does not
         know."""
         ...
+
+
+def election_state_on(content: Content, partition_path: str) -> ElectionState | None:
+    """quorum-state as a disk holds it; None if it is missing or cannot be read."""
+    path = join(partition_path, QUORUM_STATE)
+    data = content.durable_bytes(path)
+    try:
+        return None if data is None else decode_quorum_state(path, data)
+    except StorageError:
+        return None
 
 
 @attrs.define(eq=False)
@@ -156,12 +171,7 @@ class Replica:
 
     def durable_election_state(self) -> ElectionState | None:
         """quorum-state as the device holds it; None if it is missing or cannot be read."""
-        path = join(self.device.partition_path, QUORUM_STATE)
-        data = self.device.content.durable_bytes(path)
-        try:
-            return None if data is None else decode_quorum_state(path, data)
-        except StorageError:
-            return None
+        return election_state_on(self.device.content, self.device.partition_path)
 
     # What its process does
 

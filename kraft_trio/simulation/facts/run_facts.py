@@ -61,6 +61,8 @@ class RunFacts:
         """By replica and epoch, the highest offset that it has fetched from: it claims to hold that much durably."""
         self.vote_requests: dict[tuple[int, int], list[VoteRequest]] = {}
         """By node id and epoch, the requests for a real vote that have reached the node."""
+        self.old_copies: set[ReplicaKey] = set()
+        """The replicas whose machines were given an old copy of their disk: they may lack what they acknowledged."""
         self.newest_epoch = 0
         """The highest epoch that any replica has published."""
         self._node_ids: dict[str, int | None] = {}

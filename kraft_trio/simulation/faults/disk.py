@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Final
 
 from kraft_trio.simulation.disk.inode import Loss
@@ -16,10 +17,17 @@ from kraft_trio.simulation.script.steps_disk import (
     FailWrite,
     FreeDisk,
     FullDisk,
+    KeepDisk,
     Rot,
     SlowDisk,
+    StaleDisk,
 )
 from kraft_trio.simulation.script.steps_process import Crash, Restart, Start
+
+_RESTORING: Final = 0.3
+"""The share of the runs in which old copies of disks come back."""
+
+_MOST_RETURNS: Final = 6
 
 _LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
 
@@ -104,6 +112,22 @@ def rot(timeline: Timeline, at_us: int) -> None:
         if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
             timeline.add(at_us + span_us, BlankDisk(node))
             timeline.add(at_us + span_us, Start((node,)))
+
+
+def old_copies(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, now and then a machine gets back a copy of its disk from some time before, as from a backup.
+
+    The steps themselves see to it that nothing acknowledged is lost, which depends on the moment.
+    """
+    if timeline.header.kraft_version == 0 or timeline.changes_voters or source.random() >= _RESTORING:
+        return
+    for _ in range(source.randint(1, _MOST_RETURNS)):
+        node = source.choice(timeline.node_ids)
+        kept_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
+        back_us = kept_us + source.randrange(100 * MILLISECOND_US, 10 * SECOND_US, MILLISECOND_US)
+        timeline.add(kept_us, KeepDisk(node))
+        timeline.add(back_us, StaleDisk(node, if_spared=True))
+        timeline.add(back_us + source.randrange(10 * MILLISECOND_US, 5 * SECOND_US, MILLISECOND_US), Start((node,)))
 
 
 def insert_blank_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:

@@ -55,7 +55,9 @@ PROCESS: Final = "process"
 
 TIME: Final = "time"
 
-PROFILES: Final = ("network", "disk", PROCESS, TIME, "versions", MEMBERSHIP, SNAPSHOTS)
+DISK: Final = "disk"
+
+PROFILES: Final = ("network", DISK, PROCESS, TIME, "versions", MEMBERSHIP, SNAPSHOTS)
 """The groups of faults; on the command line `all` selects all of them and `none` selects no group."""
 
 _LEASE_KEY: Final = "kraft.read.lease.max.clock.drift.ppm"
@@ -273,6 +275,8 @@ def _faults(
     if PROCESS in profiles:
         process_faults.transfers(timeline, random.Random(f"{header.seed}/transfers"))
         process_faults.resignations(timeline, random.Random(f"{header.seed}/resignations"))
+    if DISK in profiles:
+        disk_faults.old_copies(timeline, random.Random(f"{header.seed}/old-copies"))
     if TIME in profiles and options.state_machine is not None and _LEASE_KEY in dict(header.settings):
         process_faults.drifting_clocks(timeline, random.Random(f"{header.seed}/drifting-clocks"))
     return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))

@@ -20,6 +20,7 @@ from kraft_trio.simulation.invariants.elections import (
 from kraft_trio.simulation.invariants.epochs import EpochsNeverFall, RestartedLeaderResigns, RoleTransitions
 from kraft_trio.simulation.invariants.invariant import Invariant
 from kraft_trio.simulation.invariants.log import LeaderAppendsInItsEpoch, LeaderCompleteness, LogMatching
+from kraft_trio.simulation.invariants.old_copies import OldCopiesAreTold
 from kraft_trio.simulation.invariants.reads import LinearizableReads
 from kraft_trio.simulation.invariants.reassignment import ReassignmentKeepsTolerance
 from kraft_trio.simulation.invariants.snapshots import EqualStates, SnapshotsCoverTheLog
@@ -62,5 +63,6 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     LinearizableReads,
     WitnessesLeadLast,
     WitnessesHandOver,
+    OldCopiesAreTold,
 )
 """All of them, by number from 1 on."""

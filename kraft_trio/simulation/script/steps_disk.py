@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from kraft_trio.simulation.facts.replica import election_state_on
 from kraft_trio.simulation.script.parts import DURATION, NODE, NumberPart, choice
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.part_file import PART_SUFFIX
 from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name
@@ -231,24 +232,39 @@ class KeepDisk(Step):
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
-        machine.kept_disk = machine.disk.copy()
+        machine.kept_disk, machine.kept_key = machine.disk.copy(), cluster.key_of(self.node)
 
 
 @register
 @attrs.frozen
 class StaleDisk(Step):
-    """Cuts a machine's power and inserts the copy made by `keep-disk`."""
+    """Cuts a machine's power and inserts the copy made by `keep-disk`.
+
+    `if-spared` does nothing if anything acknowledged could be lost, or if there is no copy of the present directory.
+    """
 
     verb: ClassVar[str] = "stale-disk"
     node: int = part(NODE)
+    if_spared: bool = flag("if-spared")
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
+        if self.if_spared and not _loses_nothing(cluster, machine):
+            return
         if machine.kept_disk is None:
             raise NotAsExpected(f"stale-disk {self.node}: no disk was kept; expected keep-disk {self.node} before")
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())
+
+
+def _loses_nothing(cluster: Cluster, machine: Machine) -> bool:
+    """Whether the machine may get back the disk that was kept, and no protocol could lose anything by that."""
+    kept, replica = machine.kept_disk, machine.replica
+    if kept is None or replica is None or machine.kept_key != replica.key or machine.has_bad_disk:
+        return False
+    state = election_state_on(kept, machine.partition_path)
+    return state is not None and cluster.survivability.permits_return_of(replica, state)
 
 
 def _demand_directory_ids(cluster: Cluster, verb: str) -> None:

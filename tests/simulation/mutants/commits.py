@@ -14,6 +14,7 @@ from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.messages import FetchReceived
+from kraft_trio.protocol.acknowledged_end import AcknowledgedEnd, CameBack
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.producers import Accept, ProducerStates
 from kraft_trio.protocol.reconciliation import Valid
@@ -340,3 +341,37 @@ def the_crc_of_a_client_is_not_checked() -> Iterable[Change]:
 @mutant(breaks="a leader that reaches no majority resigns", found_by=(0,), run=CUT_OFF)
 def a_leader_cut_off_leads_on() -> Iterable[Change]:
     return [(leader_replication, "has_majority_contact", lambda *_: True)]
+
+
+# Old copies of directories
+
+OLD_COPY = script(
+    "an old copy of a voter's directory comes back",
+    """
+    elect 1
+    stop 2
+    keep-disk 2
+    start 2
+    append "a"
+    append "b"
+    settle
+    stale-disk 2
+    start 2
+    settle
+    """,
+)
+LATE_FETCHES = storm("requests delivered twice", "duplicates", gap_s=0.2, seconds=6, operations_per_s=6)
+
+
+@mutant(breaks="a leader notices that a voter lacks what it acknowledged", found_by=(28,), run=OLD_COPY)
+def an_old_copy_passes_for_the_voter() -> Iterable[Change]:
+    return [(AcknowledgedEnd, "fetches", lambda _self, _offset, _connection: None)]
+
+
+@mutant(breaks="a Fetch that comes late is no old copy", found_by=(28,), run=LATE_FETCHES, seeds=3)
+def a_late_fetch_passes_for_an_old_copy() -> Iterable[Change]:
+    def fetches(self: AcknowledgedEnd, offset: int, _connection: object) -> CameBack | None:
+        before, self.offset = self.offset, max(self.offset, offset)
+        return CameBack(offset, before) if offset < before else None
+
+    return [(AcknowledgedEnd, "fetches", fetches)]
