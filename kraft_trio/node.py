@@ -258,8 +258,8 @@ class Node(Generic[T, R]):
     def new_request_id(self) -> UUID:
         """Make an id for `execute`; any other UUID of version 7 will do as well.
 
-        The nodes remember the last 100,000 requests of the last hour, and at most 64 MiB of results.  The clocks of the
-        nodes may differ by up to five minutes.
+        The nodes remember the last 100,000 requests, and at most 64 MiB of results.  The clocks of the nodes may differ
+        by up to five minutes.
         """
         return new_request_id(self.tree.environment.wall_clock_ms(), self.tree.environment.secret_bits(RANDOM_BITS))
 

@@ -10,7 +10,7 @@ import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.state_machine_driver import StateMachineDriver
-from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, Call, MachineAdapter
+from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, RULE_HEADER, Call, MachineAdapter
 from kraft_trio.application.outcomes import Outcome
 from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError, ResultLostError
 from kraft_trio.protocol.request_ids import is_request_id
@@ -45,11 +45,11 @@ class CommandExecutor(Generic[R]):
     async def execute(self, record: NewRecord, request_id: UUID | None) -> R:
         """Append a record and return the result of this replica's state machine.  `Node.execute` tells the errors."""
         for name, _ in record.headers:
-            if name in (CALL_HEADER, REQUEST_HEADER):
+            if name in (CALL_HEADER, REQUEST_HEADER, RULE_HEADER):
                 raise ValueError(f"header {name!r}: reserved for execute; pass request_id= instead")
         if request_id is None:
             self._calls += 1
-            header = (CALL_HEADER, self._process + self._calls.to_bytes(8, "big"))
+            headers: tuple[tuple[str, bytes], ...] = ((CALL_HEADER, self._process + self._calls.to_bytes(8, "big")),)
         else:
             if not is_request_id(request_id):
                 raise ValueError(f"request_id: {request_id!r} given, a UUID of version 7 expected (see new_request_id)")
@@ -57,11 +57,11 @@ class CommandExecutor(Generic[R]):
             if known is not None:
                 await trio.lowlevel.checkpoint()
                 return known.get()
-            header = (REQUEST_HEADER, request_id.bytes)
-        tagged = NewRecord(record.value, record.key, (header, *record.headers), record.timestamp_ms)
+            headers = self._machine.request_headers(request_id)
+        tagged = NewRecord(record.value, record.key, (*headers, *record.headers), record.timestamp_ms)
         if record.headers:
             check_new_record(tagged)
-        with self._machine.call(header[1]) as call:
+        with self._machine.call(headers[0][1]) as call:
             return (await self._outcome(tagged, call, request_id)).get()
 
     async def _outcome(self, record: NewRecord, call: Call[R], request_id: UUID | None) -> Outcome[R]:

@@ -30,6 +30,9 @@ log = get_logger(__name__)
 
 REQUEST_HEADER: Final = "kraft.request"
 """The record header with a request id, 16 bytes.  Such a command is applied once, however often it is in the log."""
+RULE_HEADER: Final = "kraft.request.rule"
+"""The record header from which on the table of requests distrusts times (`RequestTable.distrust_times`)."""
+RULE: Final = b"2"
 CALL_HEADER: Final = "kraft.call"
 """The record header that tells a call of `Node.execute` without a request id from all others."""
 
@@ -67,6 +70,7 @@ class MachineAdapter(Generic[T, R]):
         self._decoding = Decoding(serde, on_bad_record)
         self._outcomes: OutcomeSerde[R] = OutcomeSerde(machine)
         self._requests = RequestTable()
+        self._has_told_of_clocks = False
         self._calls: dict[bytes, list[Call[R]]] = {}
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
@@ -76,6 +80,11 @@ class MachineAdapter(Generic[T, R]):
         """How many records this process has skipped, because the serde could not decode them."""
         return self._decoding.skipped_records
 
+    def request_headers(self, request_id: UUID) -> tuple[tuple[str, bytes], ...]:
+        """The headers of a record with that request."""
+        header = (REQUEST_HEADER, request_id.bytes)
+        return (header,) if self._requests.ahead_ms is not None else (header, (RULE_HEADER, RULE))
+
     def call(self, tag: bytes) -> Call[R]:
         """A call of the command whose header has this value."""
         return Call(tag, self._calls)
@@ -83,10 +92,12 @@ class MachineAdapter(Generic[T, R]):
     def known(self, request_id: UUID, now_ms: int) -> Outcome[R] | None:
         """The outcome of a request whose outcome is certain already.  None means that it must be appended.
 
-        It stays so: the table forgets no request without raising its floor, and the floor never falls.
+        The caller appends nothing then, so what the table says later makes no difference.  A table that trusts times
+        is certain of what was applied only: the record of a request ends that.
         """
         standing = self._requests.standing(request_id, now_ms)
-        return None if standing is Standing.NEW else self._outcome_of(request_id, standing)
+        is_certain = standing is Standing.APPLIED or self._requests.ahead_ms is not None
+        return self._outcome_of(request_id, standing) if is_certain and standing is not Standing.NEW else None
 
     async def on_commit(self, records: Sequence[Record]) -> None:
         """Apply the records of one batch, or of a part of it.  Awaits nothing if there are few."""
@@ -100,6 +111,8 @@ class MachineAdapter(Generic[T, R]):
         if committed is None:
             return
         tag, is_request = _tag_of(record) if record.headers else (None, False)
+        if is_request and self._requests.ahead_ms is None and (RULE_HEADER, RULE) in record.headers:
+            self._requests.distrust_times()
         if tag is None:
             self._apply(committed)
             return
@@ -117,7 +130,16 @@ class MachineAdapter(Generic[T, R]):
         if standing is not Standing.NEW:
             return self._outcome_of(request_id, standing) if tag in self._calls else None
         outcome = self._apply(record)
+        floor_ms = self._requests.floor_ms
         self._requests.add(AppliedRequest(request_id, record.timestamp_ms, self._outcomes.encode(outcome)))
+        if self._requests.floor_ms < floor_ms and not self._has_told_of_clocks:
+            self._has_told_of_clocks = True
+            log.warning(
+                "a clock was ahead or is behind; nodes of older builds refuse this request: upgrade all of them",
+                offset=record.offset,
+                floor_ms=floor_ms,
+                timestamp_ms=record.timestamp_ms,
+            )
         return outcome
 
     def _apply(self, record: Committed[T]) -> Outcome[R]:

@@ -14,13 +14,21 @@ from kraft_trio.storage.batch import NewRecord, Record
 
 _MARK: Final = "kraft.requests"
 """The header of a snapshot's first record.  Its value is the number of requests, whose records follow."""
+_AHEAD: Final = "kraft.requests.ahead"
+"""A second header, of a table that no longer trusts times: its `ahead_ms`.  Older builds ignore the header."""
 _VERSION: Final = 1
+_VERSION_AHEAD: Final = 2
+"""Written after a clock was ahead.  Older builds refuse it, because they would judge requests otherwise."""
 
 
 def request_records(table: RequestTable, own: Iterable[NewRecord | bytes]) -> Iterator[NewRecord | bytes]:
     """The table as it is now, and then the state machine's own records."""
     applied = list(table)
-    first = NewRecord(_packed(_VERSION, table.floor_ms), headers=((_MARK, b"%d" % len(applied)),))
+    headers: tuple[tuple[str, bytes], ...] = ((_MARK, b"%d" % len(applied)),)
+    if table.ahead_ms is not None:
+        headers += ((_AHEAD, b"%d" % table.ahead_ms),)
+    version = _VERSION_AHEAD if table.ahead_ms else _VERSION
+    first = NewRecord(_packed(version, table.floor_ms), headers=headers)
     return _chained(first, applied, own)
 
 
@@ -45,13 +53,15 @@ async def load_requests(records: AsyncIterator[Record]) -> tuple[RequestTable, A
         return RequestTable(), _with_first(first, records)
     try:
         version, floor_ms = _unpacked(first)
-        if version != _VERSION:
-            raise ValueError(f"version {version} of the table, {_VERSION} expected")
+        if version not in (_VERSION, _VERSION_AHEAD):
+            raise ValueError(f"version {version} of the table, {_VERSION} or {_VERSION_AHEAD} expected")
+        ahead = dict(first.headers).get(_AHEAD)
+        ahead_ms = None if ahead is None else int(ahead)
         applied = [_applied_request(await anext(records, None)) for _ in range(int(first.headers[0][1] or b""))]
         _check("floor_ms", floor_ms, int)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise CorruptSnapshotError(f"the table of requests cannot be read: {error}") from error
-    return RequestTable(applied, floor_ms), records
+    return RequestTable(applied, floor_ms, ahead_ms=ahead_ms), records
 
 
 def _applied_request(record: Record | None) -> AppliedRequest:

@@ -400,6 +400,7 @@ class Machine:
         self.resume()
         self.disk.clear_faults()
         self.disk.sync_latency = self._usual_sync_latency
+        self.wall_clock_offset_ms = 0
 
 
 @attrs.define(eq=False)

@@ -112,26 +112,6 @@ class Execute(_OnMachine):
         request.history.lose(operation, str(unknown) or f"no answer within {request.within_s:g} s")
 
 
-class AppendCommand(_OnMachine):
-    """Appends a random command without a request id, because no wall clock may then make it too old."""
-
-    name: ClassVar[str] = EXECUTE
-
-    def invoke(self) -> Operation:
-        self._command = self.agreement.sample.random_command(self.request.random)
-        return self.begin(self._command)
-
-    async def attempt(self, operation: Operation) -> None:
-        via = self.request.access.via
-        assert via is not None
-        node: Node[Any, Any] | None = self.world.running_nodes.get(via)
-        if node is None:
-            raise NetworkError("the node has stopped")
-        with trio.fail_after(self.request.within_s):
-            offsets = await node.append([self._command])
-        self.request.history.succeed(operation, offsets=offsets)
-
-
 class Query(_OnMachine):
     """Waits for a read barrier of a node, and has that node's state machine answer a random query."""
 
@@ -175,5 +155,5 @@ def command_kinds(world: World) -> tuple[list[type[OperationKind]], list[float]]
 
 
 def demanded_kind(world: World) -> type[OperationKind]:
-    """The kind of operation that must succeed on each node once the faults are over."""
-    return type("AppendCommand", (AppendCommand,), {"world": world})
+    """The kind of operation that must succeed on each node once the faults are over, and so the clocks are right."""
+    return type("Execute", (Execute,), {"world": world})

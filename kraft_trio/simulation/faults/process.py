@@ -22,6 +22,8 @@ MOST_RESIGNATIONS: Final = 4
 TRANSFERRING: Final = 0.2
 """The share of the runs in which the leadership is transferred, if process faults are selected."""
 MOST_TRANSFERS: Final = 6
+LONGEST_JUMP_US: Final = 30 * 86_400 * SECOND_US
+"""How far a clock may be wrong."""
 
 
 def down(timeline: Timeline, at_us: int, end: Callable[[int], Step], longest_us: int = 15 * SECOND_US) -> None:
@@ -145,6 +147,11 @@ def drifting_clocks(timeline: Timeline, source: random.Random) -> None:
 
 @fault("time")
 def jump_clock(timeline: Timeline, at_us: int) -> None:
-    direction = timeline.random.choice(("forward", "back"))
-    span_us = timeline.span_us(1 * MILLISECOND_US, 86_400 * SECOND_US)
-    timeline.add(at_us, JumpClock(timeline.random.choice(timeline.node_ids), direction, span_us))
+    """The clocks of some nodes, or of all, jump together, and are put right later."""
+    there, back = timeline.random.choice((("forward", "back"), ("back", "forward")))
+    span_us = timeline.span_us(1 * MILLISECOND_US, LONGEST_JUMP_US)
+    nodes = timeline.random.sample(timeline.node_ids, timeline.random.randint(1, len(timeline.node_ids)))
+    until_us = at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US)
+    for node in nodes:
+        timeline.add(at_us, JumpClock(node, there, span_us))
+        timeline.add(until_us, JumpClock(node, back, span_us))
