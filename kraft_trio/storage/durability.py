@@ -127,6 +127,19 @@ class Durability:
                 watcher.synced(offset)
             self.wake_for_append()
 
+    def note_high_watermark(self, offset: int) -> None:
+        """Note in the recovery point that everything before `offset` (exclusive) is committed.
+
+        It goes to the file with the next sync; at once if the log ends there, because that sync may be far.  Raises
+        StorageFailure.
+        """
+        if self.is_closed or self.poisoned is not None:
+            return
+        try:
+            self.recovery_point.note_high_watermark(offset, write=offset == self._segments.end_offset)
+        except OSError as error:
+            raise self.poison(error) from error
+
     # Truncation and replacement
 
     def begin_truncation(self, offset: int) -> None:

@@ -170,6 +170,14 @@ class Log:
         return self._high_watermark
 
     @property
+    def once_committed(self) -> int:
+        """Everything before it (exclusive) was known to be committed here, perhaps to an earlier process.
+
+        May lag, and is 0 if nothing was known.  It falls only if such records are truncated all the same.
+        """
+        return max(self._durability.recovery_point.high_watermark or 0, self._high_watermark or 0)
+
+    @property
     def size_in_bytes(self) -> int:
         return self._segments.size_in_bytes
 
@@ -336,12 +344,13 @@ class Log:
     def advance_high_watermark(self, offset: int) -> None:
         """Note that everything before `offset` (exclusive) is committed.  A lower offset changes nothing.
 
-        An offset beyond the end of the log is a bug and raises AssertionError.
+        An offset beyond the end of the log is a bug and raises AssertionError.  Raises StorageFailure.
         """
         assert 0 <= offset <= self.end_offset, f"high watermark {offset}, the log ends at {self.end_offset}"
         known = self._high_watermark
         if known is None or offset > known:
             self._high_watermark = offset
+            self._durability.note_high_watermark(offset)
             for watcher in self._watchers:
                 watcher.high_watermark_advanced(known, offset)
             self._durability.wake()

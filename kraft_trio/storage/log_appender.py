@@ -159,4 +159,4 @@ class LogAppender:
                 raise
             log.warning("closed without a known good point", directory=segments.directory, reason=str(error))
         else:
-            self._durability.recovery_point.remove()
+            self._durability.recovery_point.end()

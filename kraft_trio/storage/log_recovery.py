@@ -38,7 +38,7 @@ from kraft_trio.storage.log_scan import LogScan, ScanEnd, scan_segment
 from kraft_trio.storage.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.partition_files import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.producer_snapshot import load_known_good_point
-from kraft_trio.storage.recovery_point import RecoveryPoint, read_recovery_point
+from kraft_trio.storage.recovery_point import RecoveryPoint, RecoveryRecord, read_recovery_point
 from kraft_trio.storage.segment import Segment
 from kraft_trio.storage.segments import Segments
 from kraft_trio.storage.snapshots import Snapshots
@@ -96,7 +96,8 @@ def _load(
     check_log_start(directory, log_start_offset, snapshots)
     scan = LogScan(log_start_offset, producers, load_producers(snapshots, log_start_offset, producers))
     known_good_offset = load_known_good_point(disk, directory, log_start_offset)
-    _scan_segments(files, scan, known_good_offset, read_recovery_point(disk, directory))
+    recorded = read_recovery_point(disk, directory)
+    _scan_segments(files, scan, known_good_offset, recorded)
     segments = Segments(disk, directory, files, scan.next_offset)
     state = LogState(EpochCache(scan.epochs), voters, producers, scan.producer_history)
     if is_replaced(directory, log_start_offset, scan.next_offset, state.epochs, snapshots):
@@ -107,7 +108,9 @@ def _load(
         _load_voters(disk, directory, names, snapshots, scan, log_start_offset, state)
     _write_derived(disk, directory, segments, state.epochs)
     segments.retired += snapshots.retire_below(segments.start_offset)
-    recovery_point = RecoveryPoint(disk, directory, segments.end_offset)
+    # A snapshot that has just replaced the log may end below it.
+    committed = None if recorded.high_watermark is None else min(recorded.high_watermark, segments.end_offset)
+    recovery_point = RecoveryPoint(disk, directory, segments.end_offset, committed)
     return LoadedLog(segments, state, recovery_point, snapshots)
 
 
@@ -164,7 +167,7 @@ def _finish_replacing(segments: Segments, snapshots: Snapshots) -> None:
         snapshot_id=str(newest),
         reason="the node had stopped before it was done",
     )
-    RecoveryPoint(segments.disk, segments.directory, segments.start_offset).close()
+    RecoveryPoint(segments.disk, segments.directory, segments.start_offset, None).close()
     segments.replace_all(newest.offset)
 
 
@@ -209,10 +212,11 @@ def _open_segments(disk: Disk, directory: str, names: list[str], snapshots: Snap
     return segments
 
 
-def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int, recovery_point: int | None) -> None:
+def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int, recorded: RecoveryRecord) -> None:
     last = segments[-1]
     # Everything before it (exclusive) has been synced: each segment is, before the next one is created.
-    synced_offset = max(known_good_offset, recovery_point or 0, last.base_offset)
+    promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
+    synced_offset = max(known_good_offset, promised, last.base_offset)
     # A killed process may have left unsynced bytes here.
     last.file.sync_now()
     for segment in segments:
@@ -232,7 +236,7 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
                 raise CorruptLogError(
                     f"{where}; the log was synced up to offset {synced_offset}, so this is not a torn tail"
                 )
-            _cut(segment, scan, end, knows_synced_offset=recovery_point is not None)
+            _cut(segment, scan, end, knows_synced_offset=recorded.synced_end_offset is not None)
     if scan.next_offset < synced_offset:
         raise CorruptLogError(
             f"{last.file.path}: the log ends at offset {scan.next_offset}, position {last.size}, but was synced up to "

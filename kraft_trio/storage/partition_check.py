@@ -30,7 +30,7 @@ from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.producer_snapshot import decode_producer_snapshot
 from kraft_trio.storage.quorum_state import decode_quorum_state
 from kraft_trio.storage.record_check import check_records
-from kraft_trio.storage.recovery_point import decode_recovery_point
+from kraft_trio.storage.recovery_point import RecoveryRecord, decode_recovery_point
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotSummary, open_snapshot, summarize
 from kraft_trio.storage.torn_tail import find_promised_batch
 
@@ -211,23 +211,25 @@ def _check_place(report: PartitionReport, header: BatchHeader) -> None:
 
 def _is_torn_tail(disk: Disk, report: PartitionReport, names: list[str], view: memoryview, position: int) -> bool:
     """Whether opening the log would cut a torn tail at `position`; see `log_recovery`."""
-    recovery_point = _recovery_point(disk, report.directory, names)
-    if report.log_end_offset < max(recovery_point or 0, _known_good_offset(disk, report.directory, names)):
+    recorded = _recovery_point(disk, report.directory, names)
+    promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
+    if report.log_end_offset < max(promised, _known_good_offset(disk, report.directory, names)):
         return False
     found = find_promised_batch(
         view,
         position,
         report.log_end_offset,
         report.epochs.latest_epoch,
-        knows_synced_offset=recovery_point is not None,
+        knows_synced_offset=recorded.synced_end_offset is not None,
     )
     return found is None
 
 
-def _recovery_point(disk: Disk, directory: str, names: list[str]) -> int | None:
+def _recovery_point(disk: Disk, directory: str, names: list[str]) -> RecoveryRecord:
     if partition_files.RECOVERY_POINT not in names:
-        return None
-    return decode_recovery_point(disk.read_bytes(join(directory, partition_files.RECOVERY_POINT)))
+        return RecoveryRecord()
+    path = join(directory, partition_files.RECOVERY_POINT)
+    return decode_recovery_point(disk.read_bytes(path)) or RecoveryRecord()
 
 
 def _known_good_offset(disk: Disk, directory: str, names: list[str]) -> int:
@@ -292,17 +294,16 @@ def _check_synced(disk: Disk, report: PartitionReport, names: list[str]) -> None
         # The offsets after the damage are unknown.
         return
     end = report.log_end_offset
-    synced = {
-        partition_files.RECOVERY_POINT: _recovery_point(disk, report.directory, names) or 0,
-        "the newest producer snapshot": _known_good_offset(disk, report.directory, names),
-    }
-    for name, offset in synced.items():
-        if offset > end:
-            report.problems.append(
-                f"{report.directory}: the log ends at offset {end}, but was synced up to {offset} according to {name}: "
-                "its end is missing"
-            )
-            report.is_damaged = True
+    recorded = _recovery_point(disk, report.directory, names)
+    promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
+    known_good = _known_good_offset(disk, report.directory, names)
+    if end < max(promised, known_good):
+        name = partition_files.RECOVERY_POINT if promised > known_good else "the newest producer snapshot"
+        report.problems.append(
+            f"{report.directory}: the log ends at offset {end}, but was synced up to {max(promised, known_good)} "
+            f"according to {name}: its end is missing"
+        )
+        report.is_damaged = True
 
 
 def _check_epoch_checkpoint(disk: Disk, report: PartitionReport, names: list[str]) -> None:

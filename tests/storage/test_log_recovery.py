@@ -16,7 +16,7 @@ from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_bat
 from kraft_trio.storage.control_records import VotersRecord
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.recovery_point import encode_recovery_point
+from kraft_trio.storage.recovery_point import RecoveryRecord, encode_recovery_point
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,
@@ -152,7 +152,7 @@ class TestDamage:
 
     def test_an_epoch_that_falls_is_refused(self) -> None:
         disk, _ = stopped_disk(b"one")
-        disk.replace_now(RECOVERY_POINT, encode_recovery_point(3))
+        disk.replace_now(RECOVERY_POINT, encode_recovery_point(RecoveryRecord(3)))
         data = follows(follows(disk.read_bytes(FIRST_SEGMENT), batch(b"two"), 1, 5), batch(b"three"), 2, 4)
         disk.replace_now(FIRST_SEGMENT, data)
         with pytest.raises(CorruptLogError, match="leader epoch 4 at offset 2 after epoch 5"):

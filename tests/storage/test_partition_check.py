@@ -308,7 +308,7 @@ class TestSnapshots:
         disk = await stopped()
         await write_snapshot(disk, OffsetAndEpoch(50, 2), ControlState(0, VOTERS, 1), [])
         for name in disk.peek_names(DIRECTORY):
-            if name.endswith(".snapshot") or name in (f"{9:020d}.log", f"{12:020d}.log"):
+            if name.endswith(".snapshot") or name in (f"{9:020d}.log", f"{12:020d}.log", "recovery-point"):
                 disk.remove(f"{DIRECTORY}/{name}")
         report = report_of(disk)
         assert (report.problems, report.log_end_offset) == ([], 9)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import structlog.testing
+from crc32c import crc32c
 
 from kraft_trio.errors import CorruptLogError, StorageFailure
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import SECTOR_BYTES
-from kraft_trio.storage.recovery_point import decode_recovery_point, encode_recovery_point
+from kraft_trio.storage.recovery_point import RecoveryRecord, decode_recovery_point, encode_recovery_point
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,
@@ -20,6 +21,8 @@ from tests.storage.support import (
     values_in,
 )
 
+OF_AN_OLDER_BUILD = b"0\n00000000000000000002\n" + b"%08x\n" % crc32c(b"0\n00000000000000000002\n")
+
 
 class TestRecoveryPoint:
     """Below it damage is damage, from it on the log is cut at the first thing that is wrong."""
@@ -27,15 +30,15 @@ class TestRecoveryPoint:
     def test_it_is_told_with_each_sync_and_each_truncation(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk)
-        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(0))
         for value in (b"one", b"two", b"three"):
             log.append_as_leader(batch(value), 1)
-        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(0))
         log._durability.sync_now()
-        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(3)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(3))
         log.truncate_to(1)
         # Before the log goes back, and whatever the disk loses.
-        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(1)
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1))
         disk.crash("all")
         assert values_in(open_log(disk)) == [b"one", b"two", b"three"]
 
@@ -44,7 +47,7 @@ class TestRecoveryPoint:
         log = open_log(disk)
         log.append_as_leader(batch(b"one"), 1)
         await log.sync()
-        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(1)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1))
 
     def test_a_crash_after_a_synced_truncation_finds_no_end_missing(self) -> None:
         disk = SimulatedDisk()
@@ -96,7 +99,7 @@ class TestRecoveryPoint:
                 log.append_as_leader(batch(value), 1)
             log._durability.sync_now()
             disk.crash("all")
-            assert disk.peek(RECOVERY_POINT) == encode_recovery_point(0)
+            assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(0))
             disk.damage(FIRST_SEGMENT, position + at, 0x40)
             with pytest.raises(CorruptLogError, match=f"position {position}: .*so this is not a torn tail"):
                 open_log(disk)
@@ -116,7 +119,7 @@ class TestRecoveryPoint:
     def test_opening_makes_everything_durable_and_says_so(self) -> None:
         disk, positions = stopped_disk(b"one", b"two", synced=1)
         open_log(disk)
-        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(2)
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(2))
         disk.crash("all")
         disk.damage(FIRST_SEGMENT, positions[1] + 30)
         with pytest.raises(CorruptLogError, match="synced up to offset 2"):
@@ -138,7 +141,7 @@ class TestRecoveryPoint:
         with pytest.raises(StorageFailure):
             await log.sync()
         await log.close()
-        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(1)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1))
 
     async def test_a_log_that_cannot_write_it_is_poisoned(self) -> None:
         disk = SimulatedDisk()
@@ -155,10 +158,10 @@ class TestRecoveryPoint:
         [
             b"",
             b"0\n",
-            encode_recovery_point(2)[:-1],
-            encode_recovery_point(2)[:10] + bytes(22),
-            encode_recovery_point(2).replace(b"2\n", b"1\n", 1),
-            encode_recovery_point(2) + b"0",
+            encode_recovery_point(RecoveryRecord(2))[:-1],
+            encode_recovery_point(RecoveryRecord(2))[:10] + bytes(43),
+            encode_recovery_point(RecoveryRecord(2)).replace(b"2\n", b"1\n", 1),
+            encode_recovery_point(RecoveryRecord(2)) + b"0",
             None,
         ],
     )
@@ -170,7 +173,7 @@ class TestRecoveryPoint:
         with structlog.testing.capture_logs() as logs:
             assert values_in(open_log(disk)) == [b"one", b"two", b"three"]
         assert ("recovery point ignored" in [entry["event"] for entry in logs]) is (content is not None)
-        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(3)
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(3))
         disk.kill()
         disk.remove(RECOVERY_POINT)
         rewrite(disk, lambda data: data.__delitem__(slice(-1, None)))
@@ -181,15 +184,84 @@ class TestRecoveryPoint:
         with pytest.raises(CorruptLogError, match=f"correct CRC is at position {positions[1]}"):
             open_log(disk)
 
-    @pytest.mark.parametrize("offset", [0, 1, 12345, 2**63 - 1])
-    def test_its_record_has_one_length_and_says_what_it_was_given(self, offset: int) -> None:
-        record = encode_recovery_point(offset)
-        assert len(record) == 32
-        assert decode_recovery_point(record) == offset
+    @pytest.mark.parametrize("offset", [None, 0, 1, 12345, 2**63 - 1])
+    @pytest.mark.parametrize("high_watermark", [None, 0, 7])
+    def test_its_record_has_one_length_and_says_what_it_was_given(
+        self, offset: int | None, high_watermark: int | None
+    ) -> None:
+        record = encode_recovery_point(RecoveryRecord(offset, high_watermark))
+        assert len(record) == 53
+        assert decode_recovery_point(record) == RecoveryRecord(offset, high_watermark)
         for at in range(len(record)):
             damaged = bytearray(record)
             damaged[at] ^= 1
             assert decode_recovery_point(bytes(damaged)) is None
+
+    def test_one_of_an_older_build_has_no_high_watermark(self) -> None:
+        disk, _ = stopped_disk(b"one", b"two", synced=2)
+        disk.replace_now(RECOVERY_POINT, OF_AN_OLDER_BUILD)
+        log = open_log(disk)
+        assert log.once_committed == 0
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(2))
+
+
+class TestHighWatermark:
+    """What was known to be committed is still known to the next process."""
+
+    async def test_it_is_known_after_a_stop_and_after_a_kill(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        assert log.once_committed == 0
+        for value in (b"one", b"two", b"three"):
+            log.append_as_leader(batch(value), 1)
+        await log.sync()
+        log.advance_high_watermark(2)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(3)), "later records follow"
+        log.advance_high_watermark(3)
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(3, 3)), "nothing may follow soon"
+        disk.kill()
+        log = open_log(disk)
+        assert (log.once_committed, log.high_watermark) == (3, None)
+        log.append_as_leader(batch(b"four"), 2)
+        await log.sync()
+        await log.close()
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(None, 3))
+        assert open_log(disk).once_committed == 3
+
+    async def test_a_truncation_below_it_takes_it_back_durably(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        for value in (b"one", b"two", b"three"):
+            log.append_as_leader(batch(value), 1)
+        await log.sync()
+        log.advance_high_watermark(3)
+        await log.close()
+        log = open_log(disk)
+        log.truncate_to(1)
+        assert log.once_committed == 1
+        assert disk.durable_bytes(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1, 1))
+
+    async def test_a_log_that_ends_below_it_has_lost_its_end(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        await log.sync()
+        log.advance_high_watermark(1)
+        await log.close()
+        disk.remove(f"{DIRECTORY}/{1:020d}.snapshot")
+        rewrite(disk, bytearray.clear)
+        with pytest.raises(CorruptLogError, match="was synced up to offset 1: its end is missing"):
+            open_log(disk)
+
+    async def test_a_failed_write_of_it_poisons_the_log(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        await log.sync()
+        disk.fail("overwrite", name="recovery-point")
+        with pytest.raises(StorageFailure, match="injected: EIO"):
+            log.advance_high_watermark(1)
+        assert log.poisoned is not None
 
 
 class TestKnownGoodPoint:
