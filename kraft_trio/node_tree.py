@@ -18,6 +18,7 @@ from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.log_cleaner import LogCleaner
+from kraft_trio.actors.lost_records import LostRecords
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
@@ -125,6 +126,7 @@ class NodeTree(Generic[R]):
         self.refusals = Refusals()
         self.fetch_problem = FetchProblem()
         self.restored = RestoredVoters(environment.wall_clock_ms)
+        self.lost_records = LostRecords()
         self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         context = NodeContext(
             key=self.key,
@@ -150,6 +152,7 @@ class NodeTree(Generic[R]):
             controllers=self.controllers,
             fetch_problem=self.fetch_problem,
             restored=self.restored,
+            lost_records=self.lost_records,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(

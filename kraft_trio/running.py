@@ -36,6 +36,7 @@ from kraft_trio.storage.other_logs import warn_of_other_logs
 from kraft_trio.storage.quarantine import refuse_damaged
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.storage.static_voters import check_static_voters
 from kraft_trio.surfacing import raise_as_it_is, raise_in_coroutine, surfacing
 from kraft_trio.tracing.event_feed import EventFeed
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
@@ -227,7 +228,8 @@ async def _running(
     warn_of_other_logs(environment.disk, directory.path, config.topic_name)
     refuse_damaged(environment.disk, directory.partition_path(config.topic_name))
     quorum_state_path = directory.quorum_state_path(config.topic_name)
-    election_state = QuorumStateFile(environment.disk, quorum_state_path).read()
+    quorum_state = QuorumStateFile(environment.disk, quorum_state_path)
+    election_state = quorum_state.read()
     if election_state is None:
         refuse_missing_quorum_state(environment.disk, directory.partition_path(config.topic_name))
     reserve = DiskReserve(environment.disk, directory.path)
@@ -249,6 +251,7 @@ async def _running(
     try:
         if election_state is not None:
             check_quorum_state(quorum_state_path, election_state, key, log_.end)
+            check_static_voters(quorum_state_path, quorum_state.voters, log_)
         tree = make_tree(config, environment, directory, reserve, log_)
         feed = EventFeed(environment.wall_clock_ms)
         status = _status_server(tree, feed) if config.http_listener else None

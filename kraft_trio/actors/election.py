@@ -68,6 +68,7 @@ from kraft_trio.protocol.roles import (
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.static_voters import voters_to_store
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 
 log = get_logger(__name__)
@@ -306,10 +307,9 @@ class Election:
             await self._persist()
 
     async def _persist(self) -> None:
-        history = self._log.voters
-        await self._quorum_state.write(
-            election_state_of(self._role, self._key), history.kraft_version, history.static_voters
-        )
+        voters = voters_to_store(self._quorum_state.voters, self._log)
+        state = election_state_of(self._role, self._key)
+        await self._quorum_state.write(state, self._log.voters.kraft_version, voters)
 
     def _amend_role(self, event: Event, role: Role) -> None:
         """Change a field of the role within one stay; its tasks go on."""

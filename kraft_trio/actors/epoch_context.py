@@ -12,6 +12,7 @@ from kraft_trio.actors.bootstrap_servers import BootstrapServers
 from kraft_trio.actors.fetch_problem import FetchProblem
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.lost_records import LostRecords
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.restored_voters import RestoredVoters
@@ -53,6 +54,7 @@ class NodeContext:
     controllers: KafkaControllers
     fetch_problem: FetchProblem
     restored: RestoredVoters
+    lost_records: LostRecords
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

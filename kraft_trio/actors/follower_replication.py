@@ -348,8 +348,10 @@ class FollowerReplication:
         installed = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stay_in_contact, connection, request, installed, timeout_s)
+            end_offset, once_committed = fetch.snapshot_id.offset, self._context.log.once_committed
             try:
                 await fetch.install()
+                self._context.lost_records.cut(end_offset, once_committed, self._role.leader_id, self._context.epoch)
             except (CorruptSnapshotError, DiskFullError) as error:
                 if self._context.log.poisoned is not None:
                     raise
@@ -402,13 +404,16 @@ class FollowerReplication:
         log_ = self._context.log
         earliest = log_.snapshots.oldest if log_.log_start_offset else None
         point = truncation_point(log_.epochs, log_.end, partition.diverging, earliest)
-        log.info(
-            "truncating", to=str(point), end_offset=self._context.log.end_offset, leader_said=str(partition.diverging)
-        )
-        high_watermark = self._context.log.high_watermark
+        log.info("truncating", to=str(point), end_offset=log_.end_offset, leader_said=str(partition.diverging))
+        high_watermark = log_.high_watermark
         if high_watermark is not None and point.offset < high_watermark:
-            raise ProtocolError(f"the leader diverges at {point}, below the high watermark {high_watermark}")
+            reason = f"the leader diverges at {point}, below the high watermark {high_watermark}"
+            if reason != self._failure:
+                log.error("truncation of committed records refused", leader_id=self._role.leader_id, reason=reason)
+            raise ProtocolError(reason)
+        once_committed = log_.once_committed
         try:
-            self._context.log.truncate_to(point.offset)
+            log_.truncate_to(point.offset)
         except ValueError as error:
             raise ProtocolError(f"the leader diverges where this log has no batch: {error}") from error
+        self._context.lost_records.cut(point.offset, once_committed, self._role.leader_id, self._context.epoch)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import attrs
+import trio
 
 from kraft_trio.cli.output import counted
 from kraft_trio.cli.progress import Bar, progress
 from kraft_trio.cli.recovery import past_recoveries
+from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
@@ -108,6 +110,8 @@ def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
     _describe_partition(disk, partition_path(info.directory, config.topic_name), info)
+    if not info.problems and info.election_state is not None:
+        info.problems += filter(None, [trio.run(refusal_of_static_voters, disk, config)])
     return info
 
 

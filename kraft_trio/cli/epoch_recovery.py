@@ -18,6 +18,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
 from kraft_trio.storage.disk import Disk
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.static_voters import voters_to_store
 
 
 @attrs.frozen
@@ -58,6 +59,7 @@ async def lower_epoch(
             state, end, history = quorum_state.read(), log.end, log.voters
             epoch = max(end.epoch, 0 if state is None else state.epoch)
             _check(new_epoch, end.epoch, epoch)
+            voters = voters_to_store(quorum_state.voters, log)
             recovery = EpochRecovery(
                 what="lower epoch",
                 key=ReplicaKey(config.node_id, identity.directory_id),
@@ -73,7 +75,7 @@ async def lower_epoch(
             await log.close()
         if confirmed(recovery):
             note(disk, directory, recovery, "begun", now_ms)
-            await quorum_state.write(ElectionState(new_epoch), history.kraft_version, history.static_voters)
+            await quorum_state.write(ElectionState(new_epoch), history.kraft_version, voters)
             note(disk, directory, recovery, "done", now_ms)
     return recovery
 

@@ -15,6 +15,7 @@ from kraft_trio.cli.epoch_recovery import lower_epoch
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
 from kraft_trio.cli.recovery import RECORD, Recovery, only_voter, other_endpoints, recover
+from kraft_trio.cli.static_voters_recovery import accept_static_voters
 from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.config.values import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
@@ -22,6 +23,7 @@ from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.storage.disk import join
 from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.static_voters import ACCEPT
 
 
 @click.command("recover")
@@ -39,6 +41,7 @@ from kraft_trio.storage.real_disk import RealDisk
     metavar="EPOCH",
     help="Lower the replica's epoch to this one; use the same for every replica of the stopped quorum.",
 )
+@click.option(ACCEPT, is_flag=True, help="Accept the changed controller.quorum.voters of FILE on this replica.")
 @click.pass_context
 def recover_command(
     context: click.Context,
@@ -47,6 +50,7 @@ def recover_command(
     unsafe_only_voter: bool,
     unsafe_endpoints: str | None,
     unsafe_epoch: int | None,
+    unsafe_static_voters: bool,
 ) -> None:
     """Recover a stopped replica without its quorum.
 
@@ -59,10 +63,16 @@ def recover_command(
     --unsafe-epoch keeps the voters.  It is for a quorum whose epochs have run out, and must run on each of its
     replicas.
 
+    --unsafe-static-voters leaves the log as it is.  It lets a replica start whose controller.quorum.voters has been
+    changed so that the new voters could forget what the old ones committed.
+
     Without --cluster-id, the command only shows what it would do and what may be lost.
     """
-    if [unsafe_only_voter, unsafe_endpoints is not None, unsafe_epoch is not None].count(True) != 1:
-        raise click.UsageError("give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch", context)
+    chosen = [unsafe_only_voter, unsafe_endpoints is not None, unsafe_epoch is not None, unsafe_static_voters]
+    if chosen.count(True) != 1:
+        raise click.UsageError(
+            f"give one of --unsafe-only-voter, --unsafe-endpoints, --unsafe-epoch and {ACCEPT}", context
+        )
     config = read_config(config_path)
     confirmed, now_ms = _confirmation(cluster_id), time.time_ns() // 1_000_000
     with contextlib.closing(RealDisk()) as disk:
@@ -70,6 +80,8 @@ def recover_command(
             work: Callable[[], Awaitable[Recovery]] = partial(
                 lower_epoch, disk, config, unsafe_epoch, confirmed=confirmed, now_ms=now_ms
             )
+        elif unsafe_static_voters:
+            work = partial(accept_static_voters, disk, config, confirmed=confirmed, now_ms=now_ms)
         else:
             change = only_voter if unsafe_endpoints is None else other_endpoints(_parse_endpoints(unsafe_endpoints))
             work = partial(recover, disk, config, change, confirmed=confirmed, now_ms=now_ms)

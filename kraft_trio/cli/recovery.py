@@ -36,6 +36,7 @@ from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.meta_properties import MetaProperties
 from kraft_trio.storage.partition_files import checkpoint_ids
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.static_voters import ACCEPT
 
 RECORD: Final = "recovery-record.ndjson"
 """In the node's directory.  Each recovery adds one line before it starts and one when it is done."""
@@ -218,7 +219,8 @@ def _plan(
 ) -> Recovery:
     if log.voters.kraft_version == 0:
         raise StorageError(
-            f"{config.metadata_log_dir}: kraft.version is 0: change the voters in controller.quorum.voters instead"
+            f"{config.metadata_log_dir}: kraft.version is 0: change the voters in controller.quorum.voters instead, "
+            f"and accept them with {ACCEPT}"
         )
     key = ReplicaKey(config.node_id, identity.directory_id)
     before = log.voters.voters

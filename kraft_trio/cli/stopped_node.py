@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 import trio
 
+from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.finding import room_text
@@ -50,7 +51,9 @@ async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
 def _look(config: NodeConfig) -> str | None:
     disk = RealDisk()
     try:
-        return directory_problem(disk, config)
+        return directory_problem(disk, config) or trio.run(refusal_of_static_voters, disk, config)
+    except StorageError as error:
+        return f"{error}."
     except OSError as error:
         return f"{config.metadata_log_dir}: cannot be read: {error.strerror or error}."
     finally:

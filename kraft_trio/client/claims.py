@@ -222,6 +222,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         free_bytes=vital_number(status, "freeBytes"),
         certificate_expires_ms=vital_number(status, "certificateExpiresMs"),
         fetch_problem=line_of(status.get("fetchProblem")),
+        lost_records=line_of(status.get("lostRecords")),
         has_uncommitted_change=status.get("uncommittedVoterChange") is True,
         shared_id=shared_id_of(status),
         restored=restored_of(status),

@@ -143,6 +143,7 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             yield Finding(Severity.CRITICAL, "two-leaders", text)
     yield from _shared_ids(situation)
     yield from _restored(situation)
+    yield from _lost_records(situation)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
         if claim.epoch is None or claim.epoch == situation.epoch:
@@ -155,6 +156,18 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
             "It does not hear them, or they do not hear it: check the network between them."
         )
         yield Finding(Severity.WARNING, "other-epoch", text)
+
+
+def _lost_records(situation: Situation) -> Iterator[Finding]:
+    for claim in situation.answers:
+        if claim.lost_records is not None:
+            text = (
+                f"{capitalized(claim.name)} has dropped committed records: {claim.lost_records}. A majority of the "
+                "voters lacked them: voters came back with blank or older disks, or static voters were changed in the "
+                "files. Before anything else, keep copies of the directories of all nodes that do not run: one of them "
+                "may still have the records."
+            )
+            yield Finding(Severity.CRITICAL, "lost-records", text)
 
 
 def _shared_ids(situation: Situation) -> Iterator[Finding]:

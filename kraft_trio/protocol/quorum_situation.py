@@ -56,6 +56,8 @@ class Claim:
     """What its disk has left; of a node with a problem, what it said last."""
     fetch_problem: str | None = None
     """Why it gets no records from the leader."""
+    lost_records: str | None = None
+    """Which committed records it has dropped to follow a leader."""
     has_uncommitted_change: bool = False
     """Whether it knows that its newest voter set is not committed."""
     shared_id: tuple[int, str] | None = None

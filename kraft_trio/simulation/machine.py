@@ -283,7 +283,8 @@ class Machine:
         if self._scope is not None:
             # Otherwise the process was killed, and the error is a consequence.
             self.failure = error
-        if not (self._excuse and _is_expected(error)):
+        is_excused = self._excuse or self.world.has_other_static_voters(self.id)
+        if not (is_excused and _is_expected(error)):
             self.world.bug(f"node {self.id} ended with {type(error).__name__}: {error}", (self.id,), error)
 
     def _gone(self, how: str) -> None:

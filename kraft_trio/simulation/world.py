@@ -54,6 +54,8 @@ class World:
         """Trio's time when the run began."""
         self._configs: dict[int, NodeConfig] = {}
         self._moves: dict[int, int] = {}
+        self._static_voters: dict[int, tuple[int, ...]] = {}
+        """By node, the static voters that its configuration file has been changed to."""
         self.has_stable_names = False
         """Whether new clients are given the nodes' stable endpoints."""
         self._nursery: trio.Nursery | None = None
@@ -145,6 +147,15 @@ class World:
         self._configs.clear()
         self.network.services[self.stable_endpoint_of(node_id)] = self.endpoint_of(node_id)
 
+    def write_static_voters(self, node_id: int, voter_ids: tuple[int, ...]) -> None:
+        """Write these voters into the configuration file of a node, for its next start (kraft.version 0)."""
+        self._static_voters[node_id] = voter_ids
+        self._configs.pop(node_id, None)
+
+    def has_other_static_voters(self, node_id: int) -> bool:
+        """Whether the static voters in the node's configuration file have been changed."""
+        return self._static_voters.get(node_id, self.voter_ids) != self.voter_ids
+
     @property
     def has_gossip(self) -> bool:
         """Whether voters find each other after they have moved."""
@@ -165,12 +176,13 @@ class World:
 
     def _make_config(self, node_id: int) -> NodeConfig:
         is_static = self.setup.kraft_version == 0
+        voter_ids = self._static_voters.get(node_id, self.voter_ids)
         if is_static:
-            named = [f"{id}@{self.endpoint_of(id)}" for id in self.voter_ids]
+            named = [f"{id}@{self.endpoint_of(id)}" for id in voter_ids]
         else:
             # The initial voters may all have left the quorum one day, so the observers are named too.
             named = [str(self.endpoint_of(id)) for id in self.node_ids]
-        is_voter = node_id in self.voter_ids
+        is_voter = node_id in voter_ids
         return parse_config(
             {
                 "node.id": str(node_id),

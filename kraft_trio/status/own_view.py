@@ -33,6 +33,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "logEndEpoch": log.end.epoch,
         "kraftVersion": view.kraft_version,
         "uncommittedVoterChange": uncommitted,
+        "lostRecords": tree.lost_records.what,
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
         "restoredVoters": [_restored(one) for one in tree.restored.told],
         "voters": [_voter(tree, voter) for voter in log.voters.voters],

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any, Final
 
+import attrs
 import trio
 from crc32c import crc32c
 
@@ -28,6 +29,14 @@ RETRY_S: Final = 0.1
 """Delay before retrying a write that found no free file descriptor."""
 _NOBODY = -1
 _SECOND_LINE: Final = re.compile(rb"([0-9a-f]{8})\n")
+
+
+@attrs.frozen
+class StoredVoters:
+    """The static voters that a file names, and its epoch.  No ids at kraft.version 1, where the log has the voters."""
+
+    epoch: int = 0
+    ids: tuple[int, ...] = ()
 
 
 def encode_quorum_state(state: ElectionState, kraft_version: int, static_voters: VoterSet) -> bytes:
@@ -66,18 +75,22 @@ def decode_quorum_state(path: str, data: bytes) -> ElectionState:
 
     Raises StorageError, naming file, field and expected value, because a vote must not be forgotten or invented.
     """
+    return _decode(path, data)[0]
+
+
+def _decode(path: str, data: bytes) -> tuple[ElectionState, StoredVoters]:
     line, _, rest = data.partition(b"\n")
-    state = _decode_line(path, line)
+    decoded = _decode_line(path, line)
     second_line = _SECOND_LINE.fullmatch(rest)
     if rest and (second_line is None or int(second_line[1], 16) != crc32c(line)):
         raise StorageError(
             f"{path}: line 2: {rest.decode('latin-1').strip()!r}, expected the CRC-32C of line 1, {crc32c(line):08x}: "
             "the file is damaged, and what this node has voted for is not known"
         )
-    return state
+    return decoded
 
 
-def _decode_line(path: str, line: bytes) -> ElectionState:
+def _decode_line(path: str, line: bytes) -> tuple[ElectionState, StoredVoters]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -98,11 +111,19 @@ def _decode_line(path: str, line: bytes) -> ElectionState:
         if voted_id == _NOBODY and voted_directory_id != NO_DIRECTORY_ID:
             nobody = directory_id_to_text(NO_DIRECTORY_ID)
             raise StorageError(f"{path}: votedDirectoryId {text!r} with votedId {_NOBODY}, expected {nobody!r}")
-    return ElectionState(
+    state = ElectionState(
         epoch,
         None if leader_id == _NOBODY else leader_id,
         None if voted_id == _NOBODY else ReplicaKey(voted_id, voted_directory_id),
     )
+    return state, StoredVoters(epoch, _voter_ids(path, fields) if version == 0 else ())
+
+
+def _voter_ids(path: str, fields: dict[str, Any]) -> tuple[int, ...]:
+    voters = fields.get("currentVoters", [])
+    if not isinstance(voters, list) or not all(isinstance(voter, dict) for voter in voters):
+        raise StorageError(f"{path}: currentVoters {voters!r}, expected a list of objects")
+    return tuple(sorted({_integer(path, voter, "voterId", 0) for voter in voters}))
 
 
 def _integer(path: str, fields: dict[str, Any], name: str, minimum: int, maximum: int = 2**31 - 1) -> int:
@@ -120,6 +141,8 @@ class QuorumStateFile:
         self._disk = disk
         self._path = path
         self._reserve = reserve
+        self.voters = StoredVoters()
+        """What the file names, as it was last read or written."""
 
     def read(self) -> ElectionState | None:
         """Return the stored state, or None if there is no file.  Raises StorageError if the file is damaged."""
@@ -129,10 +152,11 @@ class QuorumStateFile:
             return None
         except OSError as error:
             raise StorageError(f"{self._path}: cannot be read: {error.strerror or error}") from error
-        return decode_quorum_state(self._path, data)
+        state, self.voters = _decode(self._path, data)
+        return state
 
     async def write(self, state: ElectionState, kraft_version: int, static_voters: VoterSet) -> None:
-        """Store the state durably.  Shielded during the write itself.
+        """Store the state durably, and at kraft.version 0 the static voters.  Shielded during the write itself.
 
         On a full disk, retries once after releasing the reserve.  Without a free file descriptor, retries until there
         is one; the caller tells nobody of the new state meanwhile.  If it is cancelled during that wait, the state is
@@ -142,6 +166,7 @@ class QuorumStateFile:
         while True:
             try:
                 await self._disk.replace(self._path, content)
+                self.voters = StoredVoters(state.epoch, static_voters.ids if kraft_version == 0 else ())
                 return
             except OSError as error:
                 if is_out_of_descriptors(error):

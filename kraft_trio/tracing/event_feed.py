@@ -25,6 +25,8 @@ KINDS: Final = {
     "fetching a snapshot": "snapshot",
     "snapshot in place of the log": "snapshot",
     "trimmed": "snapshot",
+    "committed records truncated": "disk",
+    "truncation of committed records refused": "disk",
     "disk full": "disk",
     "storage poisoned": "disk",
 }

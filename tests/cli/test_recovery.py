@@ -318,7 +318,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "exit_code", "message"),
         [
-            ([], 2, "give one of --unsafe-only-voter, --unsafe-endpoints and --unsafe-epoch"),
+            ([], 2, "give one of --unsafe-only-voter, --unsafe-endpoints, --unsafe-epoch and --unsafe-static"),
             (["--unsafe-only-voter", "--unsafe-endpoints", "1@C://h:1"], 2, "give one of --unsafe-only-voter,"),
             (["--unsafe-epoch", "0"], 2, "'0' is not a whole number from 1"),
             (["--unsafe-endpoints", ""], 1, "'' is not ID@NAME://HOST:PORT"),

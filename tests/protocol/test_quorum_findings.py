@@ -172,6 +172,20 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((attrs.evolve(says(1), denial="User:a"), says(2), says(3))),
         [("critical", "denied", "Node 1 runs, but denies DESCRIBE to User:a")],
     ),
+    "a follower has dropped committed records": (
+        Situation(
+            (says(1), attrs.evolve(says(2), lost_records="offsets 8 to 57, to follow node 1 in epoch 3"), says(3)),
+            led(UP, UP, UP),
+        ),
+        [
+            (
+                "critical",
+                "lost-records",
+                "Node 2 has dropped committed records: offsets 8 to 57, to follow node 1 in epoch 3. A majority of",
+            ),
+            ("ok", "survival", ""),
+        ],
+    ),
     "too few voters answer": (
         Situation((says(1, leader=None), silent(2))),
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -12,7 +13,8 @@ from kraft_trio.storage.batch import NewRecord, Record, encode_batch, encode_con
 from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
 from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, VotersRecord
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.quorum_state import decode_quorum_state, encode_quorum_state
+from kraft_trio.storage.quorum_state import QuorumStateFile, StoredVoters, decode_quorum_state, encode_quorum_state
+from kraft_trio.storage.static_voters import check_static_voters
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,
@@ -55,6 +57,20 @@ async def test_kafkas_directory_is_opened_and_left_as_it_was(
     assert {name: disk.read_bytes(f"{DIRECTORY}/{name}") for name in disk.list_directory(DIRECTORY)} == kafkas_files(
         directory
     )
+
+
+async def test_kafkas_static_voters_are_not_enlarged_by_editing_the_file() -> None:
+    path = f"{DIRECTORY}/quorum-state"
+    disk = disk_with("static")
+    file = QuorumStateFile(disk, path)
+    file.read()
+    assert file.voters == StoredVoters(1, (1,))
+    with pytest.raises(StorageError, match=f"^{path}: the voters were 1, but controller.quorum.voters names 1, 2, 3: "):
+        check_static_voters(path, file.voters, open_log(disk))
+    disk = disk_with("dynamic")
+    file = QuorumStateFile(disk, path)
+    file.read()
+    check_static_voters(path, file.voters, open_log(disk))
 
 
 async def test_the_same_history_gives_kafkas_bytes() -> None:

@@ -54,6 +54,14 @@ class WitnessesItem(HeaderItem):
 
 
 @attrs.frozen
+class WaitingItem(HeaderItem):
+    """The nodes that do not run before a step starts them.  Default: none."""
+
+    verb: ClassVar[str] = "waiting"
+    nodes: tuple[int, ...] = part(NODES)
+
+
+@attrs.frozen
 class KRaftVersionItem(HeaderItem):
     """0: controller.quorum.voters names the voters; 1 (the default): the log does."""
 
@@ -83,7 +91,16 @@ class StateMachineItem(HeaderItem):
 
 HEADER_ITEMS: Final[Mapping[str, type[HeaderItem]]] = {
     item.verb: item
-    for item in (SeedItem, VotersItem, ObserversItem, WitnessesItem, KRaftVersionItem, SetItem, StateMachineItem)
+    for item in (
+        SeedItem,
+        VotersItem,
+        ObserversItem,
+        WitnessesItem,
+        WaitingItem,
+        KRaftVersionItem,
+        SetItem,
+        StateMachineItem,
+    )
 }
 
 
@@ -95,6 +112,7 @@ class Header:
     voters: tuple[int, ...] = (1, 2, 3)
     observers: tuple[int, ...] = ()
     witnesses: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
     kraft_version: int = 1
     settings: tuple[tuple[str, str], ...] = ()
     """Keys and values, in the order of the script."""
@@ -115,6 +133,8 @@ class Header:
             yield ObserversItem(self.observers)
         if self.witnesses:
             yield WitnessesItem(self.witnesses)
+        if self.waiting:
+            yield WaitingItem(self.waiting)
         if self.kraft_version != 1:
             yield KRaftVersionItem(str(self.kraft_version))
         for key, value in self.settings:
@@ -134,6 +154,8 @@ class Header:
                 return attrs.evolve(self, observers=nodes)._checked()
             case WitnessesItem(nodes):
                 return attrs.evolve(self, witnesses=nodes)._checked()
+            case WaitingItem(nodes):
+                return attrs.evolve(self, waiting=nodes)._checked()
             case KRaftVersionItem(version):
                 return attrs.evolve(self, kraft_version=int(version))
             case SetItem(key, value):
@@ -147,10 +169,11 @@ class Header:
         if both:
             voters = " ".join(map(str, self.voters))
             raise StepError(f"node {both[0]} is a voter and an observer; expected other observers than voters {voters}")
-        unknown = sorted(set(self.witnesses) - set(self.nodes))
-        if unknown:
-            nodes = " ".join(map(str, self.nodes))
-            raise StepError(f"witness {unknown[0]} is no node; expected some of {nodes}, which come first")
+        for name, ids in (("witness", self.witnesses), ("waiting", self.waiting)):
+            unknown = sorted(set(ids) - set(self.nodes))
+            if unknown:
+                nodes = " ".join(map(str, self.nodes))
+                raise StepError(f"{name} {unknown[0]} is no node; expected some of {nodes}, which come first")
         return self
 
     def _with_setting(self, key: str, value: str) -> Header:

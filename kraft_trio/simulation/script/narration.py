@@ -204,6 +204,10 @@ def _truncating(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} cuts its log from {log_end} back to {to}: its leader's epoch {epoch} ends at {end}"
 
 
+def _lost_records(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} tells that offsets {event.details['first']} to {event.details['last']} had been committed"
+
+
 def _replaced(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     snapshot_id, dropped = event.details["snapshot_id"], event.details["batches"]
     uncommitted = f", dropping {dropped} uncommitted batches" if dropped else ""
@@ -315,6 +319,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "role": _role,
     "vote requested": _vote,
     "truncating": _truncating,
+    "committed records truncated": _lost_records,
     "voter change appended": _voter_change,
     "reassignment": _reassignment,
     "torn tail cut": _torn_tail,

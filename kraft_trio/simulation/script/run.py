@@ -55,10 +55,15 @@ def setup_of(header: Header) -> Setup:
         voters=header.voters,
         observers=header.observers,
         witnesses=header.witnesses,
+        started=_started(header),
         kraft_version=header.kraft_version,
         settings=settings,
         state_machine=(lambda _: RememberedValues(MOST_REMEMBERED)) if SNAPSHOTS_KEY in settings else None,
     )
+
+
+def _started(header: Header) -> tuple[int, ...]:
+    return tuple(node_id for node_id in header.nodes if node_id not in header.waiting)
 
 
 def _setup_of_commands(header: Header, name: str) -> Setup:
@@ -69,6 +74,7 @@ def _setup_of_commands(header: Header, name: str) -> Setup:
         voters=header.voters,
         observers=header.observers,
         witnesses=header.witnesses,
+        started=_started(header),
         kraft_version=header.kraft_version,
         settings=dict(header.settings),
         state_machine=lambda _: make(),

@@ -150,6 +150,25 @@ class Move(Step):
             cluster.move(self.node)
 
 
+@register
+@attrs.frozen
+class StaticVoters(Step):
+    """Writes controller.quorum.voters into the configuration files of all nodes, or of some, for their next start."""
+
+    verb: ClassVar[str] = "static-voters"
+    voters: tuple[int, ...] = part(NODES)
+    nodes: tuple[int, ...] | None = part(NODES, after="on", default=None)
+
+    async def take(self, cluster: Cluster) -> None:
+        if cluster.setup.kraft_version:
+            raise NotAsExpected(f"{self.verb}: with kraft-version 1 the log has the voters; expected 0")
+        unknown = sorted(set(self.voters) - set(cluster.machines))
+        if unknown:
+            raise NotAsExpected(f"{self.verb}: {unknown[0]} is no node; expected some of {sorted(cluster.machines)}")
+        for node_id in cluster.machines if self.nodes is None else self.nodes:
+            cluster.write_static_voters(node_id, self.voters)
+
+
 async def _wait(request: Request, nowait: bool) -> None:
     if nowait:
         return
