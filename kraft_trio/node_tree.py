@@ -205,7 +205,7 @@ class NodeTree(Generic[R]):
                 disk=environment.disk,
                 snapshots=snapshots,
                 taker=self.taker,
-                is_prompt=machine is not None,
+                takes_long=None if machine is None else machine.takes_long,
             )
         self.executor: CommandExecutor[R] | None = None
         if machine is not None and self.driver is not None:

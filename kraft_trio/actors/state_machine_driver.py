@@ -111,11 +111,12 @@ class StateMachineDriver:
         disk: Disk,
         snapshots: StateSnapshots | None = None,
         taker: SnapshotTaker | None = None,
-        is_prompt: bool = False,
+        takes_long: Callable[[Sequence[Record]], bool] | None = None,
     ) -> None:
         """`snapshots` and `taker` are both None or both given.
 
-        `is_prompt`: `on_commit` awaits nothing when it is given up to PROMPT_RECORDS records.
+        `takes_long` tells whether `on_commit` awaits anything if it is given these records, up to PROMPT_RECORDS and
+        _PROMPT_BYTES.  None: it may always.
         """
         self._log = log
         self._on_commit = on_commit
@@ -123,7 +124,7 @@ class StateMachineDriver:
         self._disk = disk
         self._snapshots = snapshots
         self._taker = taker
-        self._is_prompt = is_prompt
+        self._takes_long = takes_long
         self.applied_offset = 0
         """The application has every committed record below this offset (exclusive)."""
         self._progress = trio.lowlevel.ParkingLot()
@@ -202,7 +203,7 @@ class StateMachineDriver:
     def _apply_at_once(self) -> bool:
         """Apply small batches in the step that commits them.  Returns whether the application has all that is there."""
         end_offset, began_at = self._committed_end(), self.applied_offset
-        if not self._is_prompt or end_offset is None or began_at < self._log.log_start_offset:
+        if self._takes_long is None or end_offset is None or began_at < self._log.log_start_offset:
             return False
         if end_offset - began_at > PROMPT_RECORDS or (self._taker is not None and self._taker.state_changes.locked()):
             return False
@@ -225,12 +226,17 @@ class StateMachineDriver:
             records = self._decoder.at_once(batch, header)
         except ProtocolError as error:
             raise _ApplicationStopped(_unreadable(self._log, error)) from error
-        if records:
-            try:
+        if records is None:
+            return False
+        assert self._takes_long is not None, "records that are given at once"
+        try:
+            if records and self._takes_long(records):
+                return False
+            if records:
                 _run_to_end(self._on_commit(records))
-            except BadRecordError as error:
-                raise _ApplicationStopped(error) from error
-        return records is not None
+        except BadRecordError as error:
+            raise _ApplicationStopped(error) from error
+        return True
 
     async def _apply(self, header: BatchHeader, batch: bytes) -> None:
         if self._taker is None:
@@ -325,7 +331,7 @@ class StateMachineDriver:
 def _run_to_end(call: Awaitable[None]) -> None:
     """Run a call that waits for nothing."""
     for _ in call.__await__():
-        raise AssertionError("on_commit waits, although it was given few records and is said to be prompt")
+        raise AssertionError("on_commit waits, although these records are said not to take long")
 
 
 @contextmanager

@@ -28,9 +28,11 @@ class Decoding(Generic[T]):
         self._skips = on_bad_record == "skip"
         self.skipped_records = 0
         """How many records could not be decoded and were skipped."""
+        self._skipped_offset = -1
+        """That of the last one."""
 
     def decode(self, record: Record) -> Committed[T] | None:
-        """Decode a record; None if it is skipped.  Raises BadRecordError."""
+        """Decode a record, perhaps once more; None if it is skipped.  Raises BadRecordError."""
         value = record.value or b""
         try:
             decoded = self._serde.decode(value)
@@ -40,7 +42,9 @@ class Decoding(Generic[T]):
                 raise BadRecordError(
                     f"the record at offset {record.offset} cannot be decoded: {error}; its {len(value)} bytes: {shown}"
                 ) from error
-            self.skipped_records += 1
-            log.warning("record skipped", offset=record.offset, reason=str(error), size=len(value), value=shown)
+            if record.offset > self._skipped_offset:
+                self._skipped_offset = record.offset
+                self.skipped_records += 1
+                log.warning("record skipped", offset=record.offset, reason=str(error), size=len(value), value=shown)
             return None
         return Committed(record.offset, record.timestamp_ms, decoded, record.key, record.headers, record.leader_epoch)

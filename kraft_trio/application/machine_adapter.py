@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final, Generic, Self, TypeVar
 from uuid import UUID
@@ -37,7 +37,8 @@ CALL_HEADER: Final = "kraft.call"
 """The record header that tells a call of `Node.execute` without a request id from all others."""
 
 _RECORDS_A_TURN: Final = 64
-"""Records of a batch that are applied before other tasks get a turn."""
+_BYTES_A_TURN: Final = 64 * 1024
+"""Records of a batch, and bytes of them, that are applied before other tasks get a turn."""
 
 
 @attrs.define(eq=False)
@@ -72,6 +73,10 @@ class MachineAdapter(Generic[T, R]):
         self._requests = RequestTable()
         self._has_told_of_clocks = False
         self._calls: dict[bytes, list[Call[R]]] = {}
+        self._in_steps: Callable[[Committed[T]], Generator[None, None, R] | None] | None
+        self._in_steps = getattr(machine, "apply_in_steps", None)
+        self._decoded: tuple[Sequence[Record], Sequence[Committed[T] | None]] | None = None
+        """The records that `takes_long` was asked of last, so that `on_commit` need not decode them again."""
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
 
@@ -99,28 +104,46 @@ class MachineAdapter(Generic[T, R]):
         is_certain = standing is Standing.APPLIED or self._requests.ahead_ms is not None
         return self._outcome_of(request_id, standing) if is_certain and standing is not Standing.NEW else None
 
-    async def on_commit(self, records: Sequence[Record]) -> None:
-        """Apply the records of one batch, or of a part of it.  Awaits nothing if there are few."""
-        for number, record in enumerate(records, 1):
-            self._take(record)
-            if not number % _RECORDS_A_TURN:
-                await trio.lowlevel.checkpoint()
+    def takes_long(self, records: Sequence[Record]) -> bool:
+        """Whether `on_commit` would let others run before it has applied these few records."""
+        if sum(len(record.value or b"") for record in records) >= _BYTES_A_TURN:
+            return True
+        decoded = [self._decoding.decode(record) for record in records]
+        self._decoded = (records, decoded)
+        return self._in_steps is not None and any(
+            committed is not None and self._in_steps(committed) is not None for committed in decoded
+        )
 
-    def _take(self, record: Record) -> None:
-        committed = self._decoding.decode(record)
-        if committed is None:
-            return
+    async def on_commit(self, records: Sequence[Record]) -> None:
+        """Apply the records of one batch, or of a part of it.  Lets others run, unless they are few and short."""
+        given, decoded = self._decoded or (None, ())
+        self._decoded = None
+        ahead = decoded if given is records else map(self._decoding.decode, records)
+        number = size = 0
+        for record, committed in zip(records, ahead, strict=True):
+            number += 1
+            size += len(record.value or b"")
+            if committed is not None:
+                for _ in self._take(record, committed):
+                    await trio.lowlevel.checkpoint()
+                    number = size = 0
+            if number >= _RECORDS_A_TURN or size >= _BYTES_A_TURN:
+                await trio.lowlevel.checkpoint()
+                number = size = 0
+
+    def _take(self, record: Record, committed: Committed[T]) -> Generator[None, None, None]:
+        """Apply a record, and yield where others may run."""
         tag, is_request = _tag_of(record) if record.headers else (None, False)
         if is_request and self._requests.ahead_ms is None and (RULE_HEADER, RULE) in record.headers:
             self._requests.distrust_times()
         if tag is None:
-            self._apply(committed)
+            yield from self._apply(committed)
             return
-        outcome = self._take_request(tag, committed) if is_request else self._apply(committed)
+        outcome = yield from (self._take_request(tag, committed) if is_request else self._apply(committed))
         if outcome is not None and tag in self._calls:
             self._answer(tag, outcome)
 
-    def _take_request(self, tag: bytes, record: Committed[T]) -> Outcome[R] | None:
+    def _take_request(self, tag: bytes, record: Committed[T]) -> Generator[None, None, Outcome[R] | None]:
         """Apply a request if it is new.  Returns None if nobody waits for the outcome."""
         request_id = request_id_from_bytes(tag)
         if request_id is None:
@@ -129,7 +152,7 @@ class MachineAdapter(Generic[T, R]):
         standing = self._requests.standing(request_id, record.timestamp_ms)
         if standing is not Standing.NEW:
             return self._outcome_of(request_id, standing) if tag in self._calls else None
-        outcome = self._apply(record)
+        outcome = yield from self._apply(record)
         floor_ms = self._requests.floor_ms
         self._requests.add(AppliedRequest(request_id, record.timestamp_ms, self._outcomes.encode(outcome)))
         if self._requests.floor_ms < floor_ms and not self._has_told_of_clocks:
@@ -142,11 +165,18 @@ class MachineAdapter(Generic[T, R]):
             )
         return outcome
 
-    def _apply(self, record: Committed[T]) -> Outcome[R]:
+    def _apply(self, record: Committed[T]) -> Generator[None, None, Outcome[R]]:
         try:
-            return Outcome(self._machine.apply(record))
+            steps = None if self._in_steps is None else self._in_steps(record)
+            if steps is None:
+                return Outcome(self._machine.apply(record))
+            # Of a command before it in the same turn, little may be left.
+            yield
+            return Outcome((yield from steps))
         except CommandFailed as error:
             return Outcome(error=error)
+        except GeneratorExit:
+            raise
         except BaseException as error:
             raise MachineFault(error) from error
 

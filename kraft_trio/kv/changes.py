@@ -1,7 +1,8 @@
-"""Changes of keys together with their leases."""
+"""Changes of keys together with their leases: one transaction, which is committed as a whole or not at all."""
 
 from __future__ import annotations
 
+from kraft_trio.kv.budget import Budget, Steps
 from kraft_trio.kv.errors import KEY_NOT_FOUND, KvError
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.leases import Leases
@@ -11,49 +12,76 @@ from kraft_trio.kv.store import Store
 
 
 class Changes:
-    """Puts and deletes keys in the revision that `store.begin` has opened, and keeps the leases' keys in step."""
+    """Puts and deletes keys in a transaction of the store.  The leases get to know of it at its end."""
 
-    def __init__(self, store: Store, leases: Leases) -> None:
+    def __init__(self, store: Store, leases: Leases, budget: Budget) -> None:
         self.store = store
         self.leases = leases
+        self.budget = budget
+        self._moved: list[tuple[KeyValue | None, KeyValue | None]] = []
+        """Versions with a lease, and what they have replaced; None for a version without a lease."""
+        store.begin()
 
     def check_put(self, request: PutRequest) -> None:
         """Raises KvError if the present state does not allow the request."""
-        if (request.ignore_value or request.ignore_lease) and self.store.get(request.key) is None:
+        if (request.ignore_value or request.ignore_lease) and self.store.at(request.key, None) is None:
             raise KvError(*KEY_NOT_FOUND)
         if request.lease:
             self.leases.find(request.lease)
 
     def put(self, request: PutRequest) -> PutResponse:
-        """Execute a request that was checked."""
+        """Execute a request that was checked.  Raises KvError if the answer is too large."""
         value, lease = request.value, request.lease
         if request.ignore_value or request.ignore_lease:
-            present = self.store.get(request.key)
+            present = self.store.at(request.key, None)
             value = present.value if present is not None and request.ignore_value else value
             lease = present.lease if present is not None and request.ignore_lease else lease
         previous = self.store.put(request.key, value, lease)
-        if previous is not None and previous.lease != lease:
-            self._detach(previous)
-        if lease:
-            self.leases.attach(request.key, lease)
-        return PutResponse(self._header(), previous if request.prev_kv else None)
+        if lease or (previous is not None and previous.lease):
+            self._moved.append((previous, self.store.at(request.key, None)))
+        if not request.prev_kv or previous is None:
+            return PutResponse(self._header())
+        self.budget.answer((previous,))
+        return PutResponse(self._header(), previous)
 
-    def delete_range(self, request: DeleteRangeRequest) -> DeleteRangeResponse:
-        """Execute a request that was checked."""
-        deleted = self.store.delete(Interval.of(request.key, request.range_end))
-        for kv in deleted:
-            self._detach(kv)
-        return DeleteRangeResponse(self._header(), len(deleted), tuple(deleted) if request.prev_kv else ())
+    def delete_range(self, request: DeleteRangeRequest) -> Steps[DeleteRangeResponse]:
+        """Execute a request that was checked.  Raises KvError if it looks at too many keys or answers too much."""
+        deleted = 0
+        previous: list[KeyValue] = []
+        for piece in self.store.pieces(Interval.of(request.key, request.range_end), None):
+            self.budget.look_at(len(piece))
+            if request.prev_kv:
+                self.budget.answer(piece)
+                previous += piece
+            for kv in piece:
+                self._delete(kv)
+            deleted += len(piece)
+            if self.budget.ends_piece:
+                yield
+        return DeleteRangeResponse(self._header(), deleted, tuple(previous))
 
-    def revoke(self, lease_id: int) -> None:
-        """End a lease and delete its keys, as one revision.  Raises KvError if there is no such lease."""
-        self.store.begin()
-        for key in self.leases.revoke(lease_id):
-            self.store.delete(Interval.of(key, b""))
+    def revoke(self, lease_id: int) -> Steps[None]:
+        """End a lease and delete its keys.  Raises KvError if there is no such lease."""
+        for key in (yield from self.leases.sorted_keys(lease_id)):
+            self.store.delete(key)
+            self.budget.work(1)
+            if self.budget.ends_piece:
+                yield
+        self.leases.remove(lease_id)
 
-    def _detach(self, kv: KeyValue) -> None:
+    def _delete(self, kv: KeyValue) -> None:
+        self.store.delete(kv.key)
         if kv.lease:
-            self.leases.detach(kv.key, kv.lease)
+            self._moved.append((kv, None))
+
+    def commit(self) -> Steps[None]:
+        """End the transaction, and let others see it."""
+        for previous, kv in self._moved:
+            self.leases.replace(previous, kv)
+            self.budget.work(1)
+            if self.budget.ends_piece:
+                yield
+        self.store.commit()
 
     def _header(self) -> ResponseHeader:
-        return ResponseHeader(revision=self.store.revision)
+        return ResponseHeader(revision=self.store.newest_revision)

@@ -11,6 +11,9 @@ import msgpack
 
 from kraft_trio.errors import EncodeError, SerdeError
 from kraft_trio.kv import requests
+from kraft_trio.kv.budget import MAX_COMMAND_BYTES, MAX_COMMAND_ITEMS
+from kraft_trio.kv.errors import REQUEST_TOO_LARGE, TOO_MANY_OPERATIONS, Code
+from kraft_trio.kv.msgpack_items import has_more_items
 from kraft_trio.kv.requests import Command
 from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
 
@@ -27,6 +30,8 @@ _CLASSES: Final[dict[int, type[Any]]] = {
     7: requests.LeaseKeepAliveRequest,
     8: requests.Advance,
     9: requests.AnnounceMember,
+    10: requests.SetQuota,
+    11: requests.AlarmRequest,
 }
 _CODES: Final = {cls: code for code, cls in _CLASSES.items()}
 
@@ -36,10 +41,17 @@ class NoCommand:
     """A record that somebody else has written.  The store passes over it."""
 
 
+@attrs.frozen
+class TooLarge:
+    """A command that is larger than any may be.  It is not decoded, and the store refuses it with that error."""
+
+    error: tuple[Code, str]
+
+
 class CommandSerde:
     """Encodes commands.  Bytes with the prefix that are no command stop the replica, which may be too old for them."""
 
-    def encode(self, value: Command | NoCommand, /) -> bytes:
+    def encode(self, value: Command | NoCommand | TooLarge, /) -> bytes:
         code = _CODES.get(type(value))
         if code is None:
             raise EncodeError(f"value: {type(value).__name__} given, a command of the key-value store expected")
@@ -47,11 +59,17 @@ class CommandSerde:
             packed: bytes = msgpack.packb([code, *_pack(type(value), value)], use_bin_type=True)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise EncodeError(f"{type(value).__name__}: {error}") from None
+        if len(packed) > MAX_COMMAND_BYTES - len(PREFIX):
+            raise EncodeError(f"{type(value).__name__}: {len(packed)} bytes given, at most {MAX_COMMAND_BYTES} expected")
         return PREFIX + packed
 
-    def decode(self, data: bytes, /) -> Command | NoCommand:
+    def decode(self, data: bytes, /) -> Command | NoCommand | TooLarge:
         if not data.startswith(PREFIX):
             return NoCommand()
+        if len(data) > MAX_COMMAND_BYTES:
+            return TooLarge(REQUEST_TOO_LARGE)
+        if len(data) > MAX_COMMAND_ITEMS and has_more_items(data, len(PREFIX), MAX_COMMAND_ITEMS):
+            return TooLarge(TOO_MANY_OPERATIONS)
         try:
             code, *parts = msgpack.unpackb(data[len(PREFIX) :], raw=False)
             command: Command = _unpack(_CLASSES[code], parts)

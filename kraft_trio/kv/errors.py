@@ -47,6 +47,7 @@ TOO_MANY_OPERATIONS: Final[_Status] = (Code.INVALID_ARGUMENT, "etcdserver: too m
 DUPLICATE_KEY: Final[_Status] = (Code.INVALID_ARGUMENT, "etcdserver: duplicate key given in txn request")
 SEVERAL_OPERATIONS: Final[_Status] = (Code.INVALID_ARGUMENT, "one operation given as several requests")
 REQUEST_TOO_LARGE: Final[_Status] = (Code.INVALID_ARGUMENT, "etcdserver: request is too large")
+NO_SPACE: Final[_Status] = (Code.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded")
 COMPACTED: Final[_Status] = (Code.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted")
 FUTURE_REVISION: Final[_Status] = (Code.OUT_OF_RANGE, "etcdserver: mvcc: required revision is a future revision")
 LEASE_NOT_FOUND: Final[_Status] = (Code.NOT_FOUND, "etcdserver: requested lease not found")

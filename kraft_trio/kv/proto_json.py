@@ -10,15 +10,19 @@ import binascii
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
-from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
 from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
 
 M = TypeVar("M")
 
+MAX_ITEMS: Final = 20_000
+"""Objects, arrays, fields and elements of a message.  A large transaction has 16 for each of its operations."""
+CHUNK_CHARACTERS: Final = 128 * 1024
+"""Size of the parts in which a large message is encoded."""
 WHITESPACE: Final = " \t\r\n"
 _decoder = json.JSONDecoder()
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -34,6 +38,7 @@ def parse(cls: type[M], text: str) -> M:
 
     Raises KvError.
     """
+    _check_items(text)
     try:
         value, _ = _decoder.raw_decode(text.lstrip(WHITESPACE) or "{}")
     except (ValueError, RecursionError) as error:
@@ -48,7 +53,17 @@ def parse_first(cls: type[M], text: str) -> tuple[M, str]:
         value, end = _decoder.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise bad_json(f"no JSON: {error}") from None
+    _check_items(text[:end])
     return structure(cls, value), text[end:].lstrip(WHITESPACE)
+
+
+def _check_items(text: str) -> None:
+    """Refuse a message before it is decoded if it has more fields and elements than any may have.
+
+    Raises KvError.  Marks within texts count, too: what is read of a text is base64, which has none.
+    """
+    if len(text) > MAX_ITEMS and sum(map(text.count, "{[,")) > MAX_ITEMS:
+        raise KvError(*REQUEST_TOO_LARGE)
 
 
 class ObjectEnds:
@@ -105,6 +120,67 @@ def _structure(cls: type[M], value: object) -> M:
 def dumps(message: object) -> bytes:
     """A message as JSON."""
     return _text(message).encode()
+
+
+def dump_chunks(message: object) -> Iterator[bytes]:
+    """A message as JSON, in one chunk if it is small, else in several, so that others may run between them."""
+    parts: list[str] = []
+    size = 0
+    for part in _parts(message):
+        parts.append(part)
+        size += len(part)
+        if size >= CHUNK_CHARACTERS:
+            yield "".join(parts).encode()
+            parts, size = [], 0
+    if parts:
+        yield "".join(parts).encode()
+
+
+def _parts(message: object) -> Iterator[str]:
+    """A message as JSON in parts: each element of a list is one, or several."""
+    cls: Any = type(message)
+    if not _has_lists(cls):
+        yield _text(message)
+        return
+    before = "{"
+    for field, (name, start, default, write) in zip(fields_of(cls), _writers(cls), strict=True):
+        value = getattr(message, name)
+        if value == default:
+            continue
+        yield before + start
+        before = ","
+        if field.is_repeated:
+            yield from _list_parts(field, value)
+        elif field.kind is Kind.MESSAGE:
+            yield from _parts(value)
+        else:
+            yield write(value)
+    yield "{}" if before == "{" else "}"
+
+
+def _list_parts(field: Field, values: tuple[Any, ...]) -> Iterator[str]:
+    before = "["
+    for value in values:
+        yield before
+        before = ","
+        if field.kind is Kind.MESSAGE:
+            yield from _parts(value)
+        else:
+            yield _WRITE[field.kind](value)
+    yield "[]" if before == "[" else "]"
+
+
+@cached_by_class
+def _has_lists(cls: Any) -> bool:
+    """Whether a message of that class may have any number of elements, itself or in another message."""
+    return _finds_lists(cls, frozenset())
+
+
+def _finds_lists(cls: Any, within: frozenset[Any]) -> bool:
+    return cls not in within and any(
+        field.is_repeated or (field.kind is Kind.MESSAGE and _finds_lists(field.cls, within | {cls}))
+        for field in fields_of(cls)
+    )
 
 
 def _text(message: object) -> str:

@@ -1,15 +1,14 @@
-"""Reading a range: at a revision, filtered, sorted and limited."""
+"""Reading a range: at a revision, filtered, sorted and limited, in pieces."""
 
 from __future__ import annotations
 
-from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-import attrs
-
+from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
 from kraft_trio.kv.errors import EMPTY_KEY, KvError
 from kraft_trio.kv.intervals import Interval
+from kraft_trio.kv.pieces import sorted_in_pieces
 from kraft_trio.kv.requests import RangeRequest, SortOrder, SortTarget
 from kraft_trio.kv.responses import KeyValue, RangeResponse, ResponseHeader
 from kraft_trio.kv.store import Store
@@ -23,28 +22,92 @@ _SORT_KEYS: Final = {
 }
 
 
-def read_range(store: Store, request: RangeRequest, header: ResponseHeader | None = None) -> RangeResponse:
-    """Answer a range from the store as it is, by default with a header that has only the revision.  Raises KvError."""
+def read_range(store: Store, request: RangeRequest) -> RangeResponse:
+    """Answer a range from the store as it is, in one turn, with a header that has only the revision.
+
+    Raises KvError.
+    """
+    header = ResponseHeader(revision=store.revision)
+    return run_at_once(range_in_pieces(store, request, store.revision, Budget.without_limits(), header))
+
+
+def range_in_pieces(
+    store: Store, request: RangeRequest, revision: int | None, budget: Budget, header: ResponseHeader
+) -> Steps[RangeResponse]:
+    """Answer a range at the request's revision, or else at the given one.
+
+    It looks only at keys that it may return, and counts the others.  Raises KvError and Overtaken.
+    """
     if not request.key:
         raise KvError(*EMPTY_KEY)
-    if header is None:
-        header = ResponseHeader(revision=store.revision)
     interval = Interval.of(request.key, request.range_end)
     if request.revision > 0:
         store.check_readable(request.revision)
-        found = store.at(interval, request.revision)
-    else:
-        found = store.present(interval)
-    if request.count_only:
-        return RangeResponse(header, count=sum(1 for _ in found))
-    all_kvs = list(found)
-    kvs = _sorted([kv for kv in all_kvs if _passes(kv, request)], request)
+        revision = request.revision
+    count = store.count(interval) if store.is_newest(revision) else None
+    if request.count_only and count is not None:
+        return RangeResponse(header, count=count)
+    wanted = _wanted(request)
+    looked_at = 0
+    kvs: list[KeyValue] = []
+    size = KEYS_PER_PIECE if wanted is None or count is None else min(wanted, KEYS_PER_PIECE)
+    for piece in store.pieces(interval, revision, descending=_is_by_key_from_the_end(request), size=size):
+        budget.look_at(len(piece))
+        looked_at += len(piece)
+        if not request.count_only:
+            kvs += [kv for kv in piece if _passes(kv, request)] if _has_filter(request) else piece
+        if wanted is not None and len(kvs) >= wanted:
+            del kvs[wanted:]
+            if count is not None:
+                break
+        if budget.ends_piece:
+            yield
+    count = looked_at if count is None else count
+    if request.sort_target is not SortTarget.KEY and not request.count_only:
+        is_reverse = request.sort_order is SortOrder.DESCEND
+        kvs = yield from sorted_in_pieces(kvs, _SORT_KEYS[request.sort_target], reverse=is_reverse)
     more = 0 < request.limit < len(kvs)
     if more:
-        kvs = list(islice(kvs, request.limit))
+        del kvs[request.limit :]
     if request.keys_only:
-        kvs = [attrs.evolve(kv, value=b"") for kv in kvs]
-    return RangeResponse(header, tuple(kvs), more, len(all_kvs))
+        kvs = yield from _without_values(kvs)
+    budget.answer(kvs)
+    return RangeResponse(header, tuple(kvs), more, count)
+
+
+def _has_filter(request: RangeRequest) -> bool:
+    return bool(
+        request.min_mod_revision
+        or request.max_mod_revision
+        or request.min_create_revision
+        or request.max_create_revision
+    )
+
+
+def _wanted(request: RangeRequest) -> int | None:
+    """How many keys tell the answer; None if all of them may matter.  One more than the limit tells that it has more.
+
+    A sort without an order sorts what the limit has left, as in etcd.
+    """
+    if request.limit <= 0 or _has_filter(request):
+        return None
+    is_by_key = request.sort_target is SortTarget.KEY
+    return request.limit + 1 if is_by_key or request.sort_order is SortOrder.NONE else None
+
+
+def _is_by_key_from_the_end(request: RangeRequest) -> bool:
+    return request.sort_target is SortTarget.KEY and request.sort_order is SortOrder.DESCEND
+
+
+def _without_values(kvs: list[KeyValue]) -> Steps[list[KeyValue]]:
+    keys: list[KeyValue] = []
+    for start in range(0, len(kvs), KEYS_PER_PIECE):
+        keys += [
+            KeyValue(kv.key, kv.create_revision, kv.mod_revision, kv.version, b"", kv.lease)
+            for kv in kvs[start : start + KEYS_PER_PIECE]
+        ]
+        yield
+    return keys
 
 
 def _passes(kv: KeyValue, request: RangeRequest) -> bool:
@@ -54,12 +117,3 @@ def _passes(kv: KeyValue, request: RangeRequest) -> bool:
         and (not request.max_mod_revision or kv.mod_revision <= request.max_mod_revision)
         and (not request.max_create_revision or kv.create_revision <= request.max_create_revision)
     )
-
-
-def _sorted(kvs: list[KeyValue], request: RangeRequest) -> list[KeyValue]:
-    """Sort what is sorted by key; equal ones stay in this order."""
-    if request.sort_order is SortOrder.DESCEND:
-        return sorted(kvs, key=_SORT_KEYS[request.sort_target], reverse=True)
-    if request.sort_target is SortTarget.KEY:
-        return kvs
-    return sorted(kvs, key=_SORT_KEYS[request.sort_target])

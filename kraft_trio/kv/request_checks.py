@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-
 import attrs
 
+from kraft_trio.kv.budget import MAX_DEPTH, MAX_LISTED_OPERATIONS, MAX_OPERATIONS
 from kraft_trio.kv.errors import (
     DUPLICATE_KEY,
     EMPTY_KEY,
@@ -17,13 +16,8 @@ from kraft_trio.kv.errors import (
     VALUE_PROVIDED,
     KvError,
 )
-from kraft_trio.kv.intervals import Interval
+from kraft_trio.kv.intervals import Interval, KeySet
 from kraft_trio.kv.requests import DeleteRangeRequest, PutRequest, RequestOp, TxnRequest
-
-MAX_OPERATIONS: Final = 128
-"""Of each list in a transaction; a nested transaction has what its parent leaves."""
-MAX_DEPTH: Final = 32
-"""Transactions within one another."""
 
 
 def check_put(request: PutRequest) -> None:
@@ -44,15 +38,17 @@ def check_delete_range(request: DeleteRangeRequest) -> None:
 
 def check_txn(request: TxnRequest) -> None:
     """Raises KvError for a transaction that is too large, lacks a key, or may change a key twice."""
-    _check_operations(request, MAX_OPERATIONS, MAX_DEPTH)
+    _check_operations(request, MAX_LISTED_OPERATIONS, MAX_DEPTH, MAX_OPERATIONS)
     for operations in (request.success, request.failure):
         if len(operations) > 1 or (operations and operations[0].request_txn is not None):
             _changes_of(operations)
 
 
-def _check_operations(request: TxnRequest, allowed: int, depth: int) -> None:
+def _check_operations(request: TxnRequest, listed: int, depth: int, left: int) -> int:
+    """Check a transaction that may have so many operations in each list and `left` in all; return what it leaves."""
     largest = max(len(request.compare), len(request.success), len(request.failure))
-    if largest > allowed or not depth:
+    left -= len(request.compare) + len(request.success) + len(request.failure)
+    if largest > listed or left < 0 or not depth:
         raise KvError(*TOO_MANY_OPERATIONS)
     for compare in request.compare:
         if not compare.key:
@@ -67,9 +63,10 @@ def _check_operations(request: TxnRequest, allowed: int, depth: int) -> None:
         elif operation.request_delete_range is not None:
             check_delete_range(operation.request_delete_range)
         elif operation.request_txn is not None:
-            _check_operations(operation.request_txn, allowed - largest, depth - 1)
+            left = _check_operations(operation.request_txn, listed - largest, depth - 1, left)
         else:
             raise KvError(*KEY_NOT_FOUND)
+    return left
 
 
 def _check_single(operation: RequestOp) -> None:
@@ -80,13 +77,13 @@ def _check_single(operation: RequestOp) -> None:
 
 @attrs.define
 class _Changes:
-    """What operations may change: the keys that they put, and the intervals that they delete."""
+    """What operations may change: the keys that they put, and those that they delete."""
 
     puts: set[bytes] = attrs.field(factory=set)
-    deletes: list[Interval] = attrs.field(factory=list)
+    deletes: KeySet = attrs.field(factory=KeySet)
 
     def add_puts(self, keys: set[bytes]) -> None:
-        if not self.puts.isdisjoint(keys) or any(key in interval for interval in self.deletes for key in keys):
+        if not self.puts.isdisjoint(keys) or any(key in self.deletes for key in keys):
             raise KvError(*DUPLICATE_KEY)
         self.puts |= keys
 
@@ -97,14 +94,16 @@ def _changes_of(operations: Sequence[RequestOp]) -> _Changes:
     for operation in operations:
         if operation.request_delete_range is not None:
             deleted = operation.request_delete_range
-            changes.deletes.append(Interval.of(deleted.key, deleted.range_end))
+            changes.deletes.add(Interval.of(deleted.key, deleted.range_end))
     for operation in operations:
         if operation.request_txn is not None:
             branches = [
                 _changes_of(branch) for branch in (operation.request_txn.success, operation.request_txn.failure)
             ]
             changes.add_puts(set().union(*(branch.puts for branch in branches)))
-            changes.deletes += [interval for branch in branches for interval in branch.deletes]
+            for branch in branches:
+                for interval in branch.deletes:
+                    changes.deletes.add(interval)
     for operation in operations:
         if operation.request_put is not None:
             changes.add_puts({operation.request_put.key})

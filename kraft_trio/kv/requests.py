@@ -59,6 +59,22 @@ class FilterType(IntEnum):
     NODELETE = 1
 
 
+class AlarmAction(IntEnum):
+    """What to do with an alarm."""
+
+    GET = 0
+    ACTIVATE = 1
+    DEACTIVATE = 2
+
+
+class AlarmType(IntEnum):
+    """NOSPACE: the store has reached its quota.  There is never an alarm CORRUPT."""
+
+    NONE = 0
+    NOSPACE = 1
+    CORRUPT = 2
+
+
 @attrs.frozen
 class RangeRequest:
     """The keys of `[key, range_end)`.
@@ -224,6 +240,22 @@ class AnnounceMember:
     client_urls: tuple[str, ...] = ()
 
 
+@attrs.frozen
+class SetQuota:
+    """The leader's quota, in bytes; 0 is none."""
+
+    quota_bytes: int = 0
+
+
+@attrs.frozen
+class AlarmRequest:
+    """Lists the alarms, or raises or disarms one.  Alarms belong to the whole quorum, whatever the member."""
+
+    action: AlarmAction = AlarmAction.GET
+    member_id: int = attrs.field(default=0, metadata={JSON_NAME: "memberID", UNSIGNED: True})
+    alarm: AlarmType = AlarmType.NONE
+
+
 Command = (
     PutRequest
     | DeleteRangeRequest
@@ -234,4 +266,6 @@ Command = (
     | LeaseKeepAliveRequest
     | Advance
     | AnnounceMember
+    | SetQuota
+    | AlarmRequest
 )

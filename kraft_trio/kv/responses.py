@@ -11,7 +11,7 @@ from typing import Literal
 
 import attrs
 
-from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
+from kraft_trio.kv.requests import JSON_NAME, UNSIGNED, AlarmType
 
 
 @attrs.frozen
@@ -118,6 +118,21 @@ class LeaseKeepAliveResponse:
 
 
 @attrs.frozen
+class AlarmMember:
+    """An alarm; member 0 means all of them."""
+
+    member_id: int = attrs.field(default=0, metadata={JSON_NAME: "memberID", UNSIGNED: True})
+    alarm: AlarmType = AlarmType.NONE
+
+
+@attrs.frozen
+class AlarmResponse:
+    header: ResponseHeader | None = None
+    alarms: tuple[AlarmMember, ...] = ()
+    of: Literal["alarm"] = "alarm"
+
+
+@attrs.frozen
 class Done:
     """The result of a command of the nodes themselves."""
 
@@ -132,6 +147,7 @@ Result = (
     | LeaseGrantResponse
     | LeaseRevokeResponse
     | LeaseKeepAliveResponse
+    | AlarmResponse
     | Done
 )
 

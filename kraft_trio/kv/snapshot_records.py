@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgpack
 
 from kraft_trio.errors import SerdeError
-from kraft_trio.kv.leases import Lease, Leases
+from kraft_trio.kv.leases import Leases
 from kraft_trio.kv.responses import KeyValue
+from kraft_trio.kv.space import Space
 from kraft_trio.kv.store import Store
 from kraft_trio.storage.batch import NewRecord, Record
 
@@ -18,11 +19,15 @@ _LEASE: Final = "l"
 _VERSION: Final = "v"
 
 
-def state_records(store: Store, leases: Leases, members: Mapping[int, tuple[str, ...]]) -> Iterator[NewRecord]:
+def state_records(
+    store: Store, leases: Leases, space: Space, members: Mapping[int, tuple[str, ...]]
+) -> Iterator[NewRecord]:
     """The present state; what changes after this call is not in it."""
     head = [_FORMAT, store.revision, store.compacted_revision, leases.now_ms, sorted(members.items())]
+    if space != Space():
+        head += [space.quota_bytes, space.is_full]
     lease_parts = [(_LEASE, lease.id, lease.ttl_s, lease.ends_ms) for lease in leases]
-    return _records(head, lease_parts, list(store.changes()))
+    return _records(head, lease_parts, store.all_changes())
 
 
 def _records(head: list[Any], leases: list[tuple[Any, ...]], changes: list[KeyValue]) -> Iterator[NewRecord]:
@@ -34,31 +39,26 @@ def _records(head: list[Any], leases: list[tuple[Any, ...]], changes: list[KeyVa
         yield NewRecord(_pack(version))
 
 
-async def load_state(records: AsyncIterator[Record]) -> tuple[Store, Leases, dict[int, tuple[str, ...]]]:
+async def load_state(records: AsyncIterator[Record]) -> tuple[Store, Leases, Space, dict[int, tuple[str, ...]]]:
     """Make the state from what `state_records` returned.  Raises SerdeError for another format."""
     head: list[Any] | None = None
-    leases: list[Lease] = []
-    changes: list[KeyValue] = []
+    store, leases = Store(), Leases()
     async for record in records:
         kind, *parts = msgpack.unpackb(record.value or b"", raw=False)
         if kind == _VERSION:
-            changes.append(KeyValue(*parts))
+            kv = KeyValue(*parts)
+            leases.replace(store.restore(kv), kv)
         elif kind == _LEASE:
-            leases.append(Lease(*parts))
+            leases.restore(*parts)
         elif kind == _FORMAT:
             head = parts
         else:
             raise SerdeError(f"snapshot of the key-value store: a record of kind {kind!r}, which this version lacks")
     if head is None:
-        return Store(), Leases(), {}
-    revision, compacted_revision, now_ms, members = head
-    store, restored = Store(), Leases(now_ms)
-    store.restore(revision, compacted_revision, changes)
-    restored.restore(leases)
-    for kv in changes:
-        if kv.lease and store.get(kv.key) is kv:
-            restored.attach(kv.key, kv.lease)
-    return store, restored, {node_id: tuple(urls) for node_id, urls in members}
+        return Store(), Leases(), Space(), {}
+    revision, compacted_revision, leases.now_ms, members, *space = head
+    store.restored(revision, compacted_revision)
+    return store, leases, Space(*space), {node_id: tuple(urls) for node_id, urls in members}
 
 
 def _pack(parts: object) -> bytes:

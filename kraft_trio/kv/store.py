@@ -2,17 +2,22 @@
 
 Each change has a revision, which counts up from 2; the changes of one transaction share it.  A version is never changed
 once it is written, so that readers and snapshots may keep it.
+
+A large change is made in pieces, and others run between them: they see the store as it was before `begin` until
+`commit`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
+from kraft_trio.kv.budget import KEYS_PER_PIECE, Steps, version_bytes
 from kraft_trio.kv.errors import COMPACTED, FUTURE_REVISION, KvError
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.responses import KeyValue
@@ -23,86 +28,143 @@ FIRST_REVISION: Final = 1
 _mod_revision = attrgetter("mod_revision")
 
 
+class Overtaken(Exception):
+    """A compaction has removed what a reader was still reading, between two pieces."""
+
+
 class Store:
-    """Owns the versions.  `put` and `delete` belong to the revision that `begin` has opened."""
+    """Owns the versions.  `put` and `delete` belong to the transaction that `begin` has opened.
+
+    Where a method takes a revision, None means the newest state, with the changes of the open transaction.
+    """
 
     def __init__(self) -> None:
         self.revision = FIRST_REVISION
-        """The revision of the newest change."""
+        """The revision of the newest change that is committed."""
         self.compacted_revision = 0
         """Earlier states cannot be read any more; the state at this revision can."""
-        self.value_bytes = 0
-        """The size of all keys and values, old versions included."""
+        self.size_in_bytes = 0
+        """Of all keys and values, old versions included, with VERSION_BYTES for each version."""
         self._histories: SortedDict[bytes, list[KeyValue]] = SortedDict()
+        self._live: SortedList[bytes] = SortedList()
+        """The keys whose newest version is no deletion."""
         self._changes: list[KeyValue] = []
-        self._next_revision = FIRST_REVISION + 1
+        self._committed = 0
+        """How many of the changes are committed."""
+
+    # Changing
 
     def begin(self) -> None:
         """Begin a transaction: its first change makes a new revision, and the others belong to it."""
-        self._next_revision = self.revision + 1
-
-    def get(self, key: bytes) -> KeyValue | None:
-        """The present version of a key."""
-        history = self._histories.get(key)
-        return history[-1] if history and history[-1].version else None
+        assert not self._is_open, "one transaction at a time"
 
     def put(self, key: bytes, value: bytes, lease: int) -> KeyValue | None:
         """Set a key, and return its previous version."""
-        previous = self.get(key)
-        revision = self._next_revision
-        created, version = (revision, 0) if previous is None else (previous.create_revision, previous.version)
-        self._add(KeyValue(key, created, revision, version + 1, value, lease))
+        previous = self.at(key, None)
+        revision = self.revision + 1
+        if previous is None:
+            self._live.add(key)
+            self._add(KeyValue(key, revision, revision, 1, value, lease))
+        else:
+            self._add(KeyValue(key, previous.create_revision, revision, previous.version + 1, value, lease))
         return previous
 
-    def delete(self, interval: Interval) -> list[KeyValue]:
-        """Delete the keys of an interval, and return what they had."""
-        deleted = list(self.present(interval))
-        for kv in deleted:
-            self._add(KeyValue(kv.key, mod_revision=self._next_revision))
-        return deleted
+    def delete(self, key: bytes) -> None:
+        """Delete a key, which must exist."""
+        self._live.remove(key)
+        self._add(KeyValue(key, mod_revision=self.revision + 1))
+
+    def commit(self) -> None:
+        """Let others see the changes since `begin`."""
+        if self._is_open:
+            self.revision += 1
+            self._committed = len(self._changes)
+
+    def rollback(self) -> Steps[None]:
+        """Undo the changes since `begin`."""
+        while self._is_open:
+            for _ in range(min(KEYS_PER_PIECE, len(self._changes) - self._committed)):
+                self._undo(self._changes.pop())
+            yield
+
+    def _undo(self, kv: KeyValue) -> None:
+        self.size_in_bytes -= version_bytes(kv)
+        history = self._histories[kv.key]
+        history.pop()
+        if not kv.version:
+            self._live.add(kv.key)
+        elif kv.version == 1:
+            self._live.remove(kv.key)
+        if not history:
+            del self._histories[kv.key]
 
     def _add(self, kv: KeyValue) -> None:
-        self.revision = kv.mod_revision
         self._changes.append(kv)
         history = self._histories.get(kv.key)
         if history is None:
             self._histories[kv.key] = [kv]
         else:
             history.append(kv)
-        self.value_bytes += len(kv.key) + len(kv.value)
+        self.size_in_bytes += version_bytes(kv)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether there are changes that are not committed."""
+        return len(self._changes) > self._committed
+
+    # Reading
+
+    @property
+    def newest_revision(self) -> int:
+        """The revision with the changes of the open transaction."""
+        return self.revision + self._is_open
 
     @property
     def versions(self) -> int:
         """The number of all versions that are kept."""
         return len(self._changes)
 
+    def get(self, key: bytes) -> KeyValue | None:
+        """The present version of a key."""
+        return self.at(key, self.revision)
+
+    def at(self, key: bytes, revision: int | None) -> KeyValue | None:
+        """The version that a key has at a revision."""
+        history = self._histories.get(key)
+        return None if history is None else _version_at(history, revision)
+
+    def is_newest(self, revision: int | None) -> bool:
+        """Whether nothing has changed since that revision, so that `count` counts its keys."""
+        return revision is None or revision == self.newest_revision
+
     def count(self, interval: Interval) -> int:
-        """The number of keys in an interval that have versions, without looking at each."""
-        histories = self._histories
-        start: int = histories.bisect_left(interval.start)
-        end: int = len(histories) if interval.end is None else histories.bisect_left(interval.end)
+        """The number of keys in an interval in the newest state, without looking at each."""
+        start: int = self._live.bisect_left(interval.start)
+        end: int = len(self._live) if interval.end is None else self._live.bisect_left(interval.end)
         return max(0, end - start)
 
-    def present(self, interval: Interval) -> Iterator[KeyValue]:
-        """The present versions of the keys in an interval, by key."""
-        for key in self._keys(interval):
-            newest = self._histories[key][-1]
-            if newest.version:
-                yield newest
+    def pieces(
+        self, interval: Interval, revision: int | None, *, descending: bool = False, size: int = KEYS_PER_PIECE
+    ) -> Iterator[list[KeyValue]]:
+        """The versions that the keys in an interval have at a revision, by key; a piece looks at `size` keys.
 
-    def at(self, interval: Interval, revision: int) -> Iterator[KeyValue]:
-        """The versions that the keys in an interval had at a revision, by key."""
-        for key in self._keys(interval):
-            history = self._histories[key]
-            index = bisect_right(history, revision, key=_mod_revision)
-            if index and history[index - 1].version:
-                yield history[index - 1]
-
-    def _keys(self, interval: Interval) -> Iterator[bytes]:
-        if interval.end is not None and interval.end <= interval.start:
-            return iter(())
-        keys: Iterator[bytes] = self._histories.irange(interval.start, interval.end, inclusive=(True, False))
-        return keys
+        The store may change between two pieces.  Raises Overtaken.
+        """
+        start, end = interval.start, interval.end
+        looked_at = size
+        while looked_at == size and (end is None or start < end):
+            if revision is not None and revision < self.compacted_revision:
+                raise Overtaken
+            keys = self._live if self.is_newest(revision) else self._histories
+            found: Iterator[bytes] = keys.irange(start, end, inclusive=(True, False), reverse=descending)
+            piece = list(islice(found, size))
+            looked_at = len(piece)
+            if looked_at and descending:
+                end = piece[-1]
+            elif looked_at:
+                start = piece[-1] + b"\0"
+            versions = (_version_at(self._histories[key], revision) for key in piece)
+            yield [kv for kv in versions if kv is not None]
 
     def check_readable(self, revision: int) -> None:
         """Raises KvError if the state at a revision is not known yet, or no longer."""
@@ -116,12 +178,15 @@ class Store:
 
         The store must not change meanwhile.
         """
-        for index in range(bisect_left(self._changes, revision, key=_mod_revision) + skipped, len(self._changes)):
+        for index in range(self._index_of(revision) + skipped, self._committed):
             yield self._changes[index]
 
     def count_changes(self, revision: int) -> int:
         """The number of changes from a revision (inclusive) on."""
-        return len(self._changes) - bisect_left(self._changes, revision, key=_mod_revision)
+        return self._committed - self._index_of(revision)
+
+    def _index_of(self, revision: int) -> int:
+        return bisect_left(self._changes, revision, hi=self._committed, key=_mod_revision)
 
     def before(self, kv: KeyValue) -> KeyValue | None:
         """The version that a change has replaced or deleted; None if there was none or it is compacted."""
@@ -129,35 +194,67 @@ class Store:
         index = bisect_left(history, kv.mod_revision, key=_mod_revision)
         return history[index - 1] if index and history[index - 1].version else None
 
-    def compact(self, revision: int) -> None:
-        """Forget what was overwritten or deleted before a revision.  Raises KvError."""
+    # Compacting, and loading
+
+    def compact(self, revision: int) -> Steps[None]:
+        """Forget what was overwritten or deleted before a revision, in pieces.  Raises KvError."""
         if revision <= self.compacted_revision:
             raise KvError(*COMPACTED)
         if revision > self.revision:
             raise KvError(*FUTURE_REVISION)
         self.compacted_revision = revision
-        for kv in self._changes[: bisect_right(self._changes, revision, key=_mod_revision)]:
-            self._compact_key(kv.key, revision)
-        self._changes = [kv for kv in self._changes if kv.mod_revision > revision or self._is_kept(kv)]
-        self.value_bytes = sum(len(kv.key) + len(kv.value) for kv in self._changes)
+        end = bisect_right(self._changes, revision, key=_mod_revision)
+        kept: list[KeyValue] = []
+        for start in range(0, end, KEYS_PER_PIECE):
+            for kv in self._changes[start : min(start + KEYS_PER_PIECE, end)]:
+                if self._is_kept(kv, revision):
+                    kept.append(kv)
+                else:
+                    self.size_in_bytes -= version_bytes(kv)
+            yield
+        kept += self._changes[end:]
+        self._changes = kept
+        self._committed = len(kept)
 
-    def _compact_key(self, key: bytes, revision: int) -> None:
-        history = self._histories.get(key)
-        if history is None:
-            return
-        newest = bisect_right(history, revision, key=_mod_revision) - 1
-        if newest >= 0 and not history[newest].version and history[newest].mod_revision < revision:
-            newest += 1
-        del history[: max(newest, 0)]
-        if not history:
-            del self._histories[key]
-
-    def _is_kept(self, kv: KeyValue) -> bool:
+    def _is_kept(self, kv: KeyValue, revision: int) -> bool:
+        """Whether a version of up to that revision can still be read; if not, forget it."""
         history = self._histories.get(kv.key)
-        return history is not None and history[0] is kv
+        if history is None:
+            return False
+        if len(history) > 1 and history[1].mod_revision <= revision:
+            del history[: bisect_right(history, revision, key=_mod_revision) - 1]
+        oldest = history[0]
+        if not oldest.version and oldest.mod_revision < revision:
+            del history[0]
+            if not history:
+                del self._histories[kv.key]
+            return False
+        return oldest is kv
 
-    def restore(self, revision: int, compacted_revision: int, changes: Iterable[KeyValue]) -> None:
-        """Fill the empty store with what `changes` has returned."""
-        for kv in changes:
-            self._add(kv)
-        self.revision, self.compacted_revision = revision, compacted_revision
+    def all_changes(self) -> list[KeyValue]:
+        """A copy of all versions that are kept, in the order of their changes."""
+        return self._changes[: self._committed]
+
+    def restore(self, kv: KeyValue) -> KeyValue | None:
+        """Add the next of what `all_changes` has returned, and return what it has replaced."""
+        previous = self.at(kv.key, None)
+        if not kv.version:
+            self._live.discard(kv.key)
+        elif previous is None:
+            self._live.add(kv.key)
+        self._add(kv)
+        return previous
+
+    def restored(self, revision: int, compacted_revision: int) -> None:
+        """Note that all versions were restored."""
+        self.revision, self.compacted_revision, self._committed = revision, compacted_revision, len(self._changes)
+
+
+def _version_at(history: list[KeyValue], revision: int | None) -> KeyValue | None:
+    newest = history[-1]
+    if revision is not None and newest.mod_revision > revision:
+        index = bisect_right(history, revision, key=_mod_revision)
+        if not index:
+            return None
+        newest = history[index - 1]
+    return newest if newest.version else None

@@ -61,7 +61,7 @@ def make_app(service: KvService) -> Application:
         await exchange.respond(200, document)
 
     posted: dict[str, Endpoint] = {
-        path: UnaryEndpoint(operation) for operation in operations for path in operation.paths
+        path: UnaryEndpoint(operation, service.reads) for operation in operations for path in operation.paths
     }
     posted[WATCH.path] = WatchEndpoint(service)
     posted[KEEP_ALIVE.path] = KeepAliveEndpoint(service)

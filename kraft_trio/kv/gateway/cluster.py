@@ -118,7 +118,7 @@ class ClusterInfo:
     async def status(self, _: Empty, __: UUID | None = None) -> StatusResponse:
         node = self._service.node
         leader_id = node.view.leader_id
-        size = self._service.machine.store.value_bytes
+        size = self._service.machine.size_in_bytes
         return StatusResponse(
             self._service.header(),
             API_VERSION,

@@ -116,7 +116,7 @@ class Elections:
     async def leader(self, request: LeaderRequest, _: UUID | None = None) -> LeaderResponse:
         with as_unknown():
             await self._service.barrier()
-        first = Turns(self._service, request.name).first()
+        first = await Turns(self._service, request.name).first()
         if first is None:
             raise KvError(Code.UNKNOWN, "election: no leader")
         return LeaderResponse(self._service.header(), first)
@@ -126,12 +126,13 @@ class Elections:
         await self._service.barrier()
         turns, told = Turns(self._service, request.name), None
         while True:
-            first = turns.first()
+            revision = self._service.machine.store.revision
+            first = await turns.first()
             if first is not None and first != told:
                 await send(LeaderResponse(self._service.header(), first))
                 told = first
             else:
-                await self._service.changes.wait(turns.interval)
+                await turns.wait_for_change(revision)
 
 
 def _given(leader: LeaderKey | None) -> LeaderKey:

@@ -14,13 +14,15 @@ import trio
 from kraft_trio.errors import leaves
 from kraft_trio.http.exchange import Disconnected, Exchange
 from kraft_trio.kv.errors import Code, KvError
+from kraft_trio.kv.gateway.answers import send_answer
 from kraft_trio.kv.gateway.elections import Elections, LeaderRequest
 from kraft_trio.kv.gateway.http_errors import HTTP_STATUS, error_body
 from kraft_trio.kv.gateway.operations import Operation
+from kraft_trio.kv.gateway.read_turns import ReadTurns
 from kraft_trio.kv.gateway.request_stream import ResponseStream, body_of, messages_of
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.watch_stream import WatchStream
-from kraft_trio.kv.proto_json import dumps, parse
+from kraft_trio.kv.proto_json import parse
 from kraft_trio.kv.requests import LeaseKeepAliveRequest, WatchRequest
 from kraft_trio.protocol.request_ids import is_request_id
 
@@ -34,6 +36,7 @@ class UnaryEndpoint:
     """Reads one message, and answers with one."""
 
     operation: Operation
+    turns: ReadTurns
 
     async def __call__(self, exchange: Exchange) -> None:
         operation = self.operation
@@ -44,10 +47,10 @@ class UnaryEndpoint:
                 answer = await _while_connected(exchange, partial(operation.handler, message, request_id))
             else:
                 answer = await operation.handler(message, request_id)
-            status, content = 200, dumps(answer)
         except KvError as error:
-            status, content = HTTP_STATUS[error.code], error_body(error)
-        await exchange.respond(status, content)
+            await exchange.respond(HTTP_STATUS[error.code], error_body(error))
+            return
+        await send_answer(exchange, answer, self.turns)
 
 
 async def _while_connected(exchange: Exchange, wait: Callable[[], Awaitable[T]]) -> T:

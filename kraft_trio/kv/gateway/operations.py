@@ -93,7 +93,7 @@ def operations_of(service: KvService) -> tuple[Operation, ...]:
         Operation("/lease/leases", Empty, responses.LeaseLeasesResponse, service.lease_leases, ["/kv/lease/leases"]),
         Operation("/cluster/member/list", cluster.MemberListRequest, cluster.MemberListResponse, info.members),
         Operation("/maintenance/status", Empty, cluster.StatusResponse, info.status),
-        Operation("/maintenance/alarm", Empty, cluster.HeaderResponse, info.nothing),
+        Operation("/maintenance/alarm", requests.AlarmRequest, responses.AlarmResponse, service.alarm, is_write=True),
         Operation("/auth/status", Empty, cluster.HeaderResponse, info.nothing),
         Operation("/auth/authenticate", Empty, cluster.HeaderResponse, info.authenticate),
         Operation("/lock/lock", locks.LockRequest, locks.LockResponse, locking.lock, waits_for_others=True),

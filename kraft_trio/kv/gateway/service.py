@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -21,16 +21,20 @@ from kraft_trio.errors import (
     RequestTooOldError,
     ResultLostError,
 )
-from kraft_trio.kv.changes import Changes
-from kraft_trio.kv.command_serde import NoCommand
-from kraft_trio.kv.errors import NO_LEADER, REQUEST_TOO_LARGE, STOPPED, TIMEOUT, Code, KvError
+from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps
+from kraft_trio.kv.command_serde import NoCommand, TooLarge
+from kraft_trio.kv.errors import COMPACTED, NO_LEADER, REQUEST_TOO_LARGE, STOPPED, TIMEOUT, Code, KvError
 from kraft_trio.kv.gateway.change_waiters import ChangeWaiters
 from kraft_trio.kv.gateway.member_ids import cluster_number, member_number
-from kraft_trio.kv.gateway.read_turns import ReadTurns
+from kraft_trio.kv.gateway.read_turns import KEYS_PER_UNIT, ReadTurns
+from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.machine import KvMachine
-from kraft_trio.kv.range_reads import read_range
+from kraft_trio.kv.range_reads import range_in_pieces
 from kraft_trio.kv.request_checks import check_delete_range, check_put, check_txn
 from kraft_trio.kv.requests import (
+    AlarmAction,
+    AlarmRequest,
+    AlarmType,
     Command,
     CompactionRequest,
     DeleteRangeRequest,
@@ -44,6 +48,7 @@ from kraft_trio.kv.requests import (
     TxnRequest,
 )
 from kraft_trio.kv.responses import (
+    AlarmResponse,
     CompactionResponse,
     DeleteRangeResponse,
     LeaseGrantResponse,
@@ -58,13 +63,16 @@ from kraft_trio.kv.responses import (
     Result,
     TxnResponse,
 )
-from kraft_trio.kv.transactions import execute_txn
+from kraft_trio.kv.store import Overtaken, Store
+from kraft_trio.kv.transactions import read_txn
 from kraft_trio.node import Node
 
-KvNode = Node[Command | NoCommand, Result]
+KvNode = Node[Command | NoCommand | TooLarge, Result]
 R = TypeVar("R")
 T = TypeVar("T")
 
+_MOST_OVERTAKEN: Final = 10
+"""So many times, a read begins again."""
 REQUEST_TIMEOUT_S: Final = 7.0
 """Time for a request that needs the quorum.  It is etcd's with default timeouts."""
 
@@ -143,8 +151,23 @@ class KvService:
     async def range(self, request: RangeRequest, _: UUID | None = None) -> RangeResponse:
         if not request.serializable:
             await self.barrier()
-        await self.reads.begin(self.machine.store, (request,))
-        return read_range(self.machine.store, request, self.header())
+        return await self.read(request)
+
+    async def read(self, request: RangeRequest) -> RangeResponse:
+        """Read a range from the state of this node, in pieces."""
+
+        def begin(store: Store) -> Steps[RangeResponse]:
+            header = self.header(store.revision)
+            return range_in_pieces(store, request, store.revision, Budget.without_limits(), header)
+
+        return await self._in_pieces(begin, _keys(self.machine.store, request))
+
+    async def _in_pieces(self, begin: Callable[[Store], Steps[T]], keys: int) -> T:
+        """Read from the present state, and again from a newer one if a compaction has overtaken the read."""
+        for _ in range(_MOST_OVERTAKEN):
+            with suppress(Overtaken):
+                return await self.reads.finish(begin(self.machine.store), keys)
+        raise KvError(*COMPACTED)
 
     async def put(self, request: PutRequest, request_id: UUID | None = None) -> PutResponse:
         check_put(request)
@@ -162,9 +185,12 @@ class KvService:
             return await self._executed(TxnResponse, request, request_id)
         if not reads or not all(read.serializable for read in reads):
             await self.barrier()
-        await self.reads.begin(self.machine.store, reads)
-        response = execute_txn(Changes(self.machine.store, self.machine.leases), request)
-        return attrs.evolve(response, header=self.header())
+
+        def begin(store: Store) -> Steps[TxnResponse]:
+            return read_txn(store, self.header(store.revision), request)
+
+        keys = sum(_keys(self.machine.store, read) for read in reads) + len(request.compare) * KEYS_PER_UNIT
+        return await self._in_pieces(begin, keys)
 
     async def compact(self, request: CompactionRequest, request_id: UUID | None = None) -> CompactionResponse:
         return await self._executed(CompactionResponse, request, request_id)
@@ -190,12 +216,42 @@ class KvService:
         lease = leases.get(request.id)
         if lease is None:
             return LeaseTimeToLiveResponse(self.header(), request.id, ttl=-1)
-        keys = tuple(sorted(lease.keys)) if request.keys else ()
-        return LeaseTimeToLiveResponse(self.header(), lease.id, leases.remaining_s(lease), lease.ttl_s, keys)
+        header, remaining_s = self.header(), leases.remaining_s(lease)
+        keys: list[bytes] = []
+        if request.keys:
+            keys = await self.reads.finish(leases.sorted_keys(lease.id), len(lease.keys))
+        return LeaseTimeToLiveResponse(header, lease.id, remaining_s, lease.ttl_s, tuple(keys))
 
     async def lease_leases(self, _: object = None, __: UUID | None = None) -> LeaseLeasesResponse:
         await self.barrier()
-        return LeaseLeasesResponse(self.header(), tuple(LeaseStatus(lease.id) for lease in self.machine.leases))
+        header, ids = self.header(), self.machine.leases.ids()
+        statuses: list[LeaseStatus] = await self.reads.finish(_statuses(ids), len(ids))
+        return LeaseLeasesResponse(header, tuple(statuses))
+
+    async def alarm(self, request: AlarmRequest, request_id: UUID | None = None) -> AlarmResponse:
+        """List the alarms, raise one or disarm one."""
+        if request.action is AlarmAction.GET:
+            await self.barrier()
+            return AlarmResponse(self.header(), self.machine.space.alarms)
+        if request.alarm is not AlarmType.NOSPACE:
+            raise KvError(Code.INVALID_ARGUMENT, f"alarm: {request.alarm.name} given, NOSPACE expected")
+        return await self._executed(AlarmResponse, request, request_id)
+
+
+def _keys(store: Store, request: RangeRequest) -> int:
+    """How many keys a range may look at."""
+    if not request.range_end:
+        return 1
+    keys = store.count(Interval.of(request.key, request.range_end))
+    return min(keys, request.limit) if request.limit > 0 else keys
+
+
+def _statuses(ids: list[int]) -> Steps[list[LeaseStatus]]:
+    statuses: list[LeaseStatus] = []
+    for start in range(0, len(ids), KEYS_PER_PIECE):
+        statuses += map(LeaseStatus, ids[start : start + KEYS_PER_PIECE])
+        yield
+    return statuses
 
 
 def _reads(request: TxnRequest) -> list[RangeRequest] | None:

@@ -21,6 +21,8 @@ from kraft_trio.kv.requests import (
     PutRequest,
     RangeRequest,
     RequestOp,
+    SortOrder,
+    SortTarget,
     TxnRequest,
 )
 from kraft_trio.kv.responses import KeyValue
@@ -68,14 +70,20 @@ class Turns:
         await self._wait_by_own_state(own)
 
     async def _wait_by_own_state(self, own: KeyValue) -> None:
+        """The contenders are read in pieces, and meanwhile some of them may leave."""
         while True:
             store = self._service.machine.store
-            present = store.get(own.key)
+            present, revision = store.get(own.key), store.revision
             if present is None or present.create_revision != own.create_revision:
                 raise KvError(Code.UNKNOWN, LEASE_NOT_FOUND[1])
-            contenders = store.present(self.interval)
-            if all(kv.create_revision >= own.create_revision for kv in contenders):
+            first = await self.first()
+            if first is not None and first.create_revision == own.create_revision:
                 return
+            await self.wait_for_change(revision)
+
+    async def wait_for_change(self, revision: int) -> None:
+        """Wait until the contenders may be others than they were at a revision."""
+        if self._service.machine.store.revision == revision:
             await self._service.changes.wait(self.interval)
 
     async def _leave(self, key: bytes) -> None:
@@ -86,10 +94,17 @@ class Turns:
             except KvError:
                 pass  # then the lease ends it
 
-    def first(self) -> KeyValue | None:
+    async def first(self) -> KeyValue | None:
         """Who has the turn, as this node's state says."""
-        contenders = self._service.machine.store.present(self.interval)
-        return min(contenders, key=lambda kv: kv.create_revision, default=None)
+        everyone = RangeRequest(
+            self._prefix,
+            prefix_end(self._prefix),
+            limit=1,
+            sort_order=SortOrder.ASCEND,
+            sort_target=SortTarget.CREATE,
+        )
+        found = await self._service.read(everyone)
+        return found.kvs[0] if found.kvs else None
 
 
 @contextmanager

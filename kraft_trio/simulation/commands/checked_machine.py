@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -46,10 +46,38 @@ class CheckedMachine:
             return outcome
 
         self._agreement.apply(record, self._node, self.applied_offset, run)
+        self._has_applied(record)
+        return outcome.get()
+
+    def _apply_in_steps(self, record: Committed[Any]) -> Generator[None, None, Any] | None:
+        what = f"apply_in_steps, given {record.value!r} at offset {record.offset},"
+        with self._watched(what):
+            steps = cast(Any, self.machine).apply_in_steps(record)
+        return None if steps is None else self._checked_steps(record, what, steps)
+
+    def _checked_steps(
+        self, record: Committed[Any], what: str, steps: Generator[None, None, Any]
+    ) -> Generator[None, None, Any]:
+        outcome: Outcome[Any] | None = None
+        while outcome is None:
+            with self._watched(what):
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    outcome = Outcome(end.value)
+                except CommandFailed as error:
+                    outcome = Outcome(error=error)
+            if outcome is None:
+                yield
+        ended = outcome
+        self._agreement.apply(record, self._node, self.applied_offset, lambda: ended)
+        self._has_applied(record)
+        return ended.get()
+
+    def _has_applied(self, record: Committed[Any]) -> None:
         self.applied_offset = record.offset
         if self._agreement.compares_states_at(record.offset):
             self._agreement.state_after(record.offset, self._node, self._saved())
-        return outcome.get()
 
     def compare(self) -> None:
         """Compare the present state with that of other replicas, after at least one command."""
@@ -113,5 +141,8 @@ def checked(machine: StateMachine, node_id: int, agreement: Agreement, report: R
     def apply(self: CheckedMachine, record: Committed[Any]) -> Any:
         return self._apply(record)
 
-    cls = type(f"Checked{type(machine).__name__}", (CheckedMachine,), {"apply": apply})
+    methods: dict[str, Any] = {"apply": apply}
+    if hasattr(machine, "apply_in_steps"):
+        methods["apply_in_steps"] = CheckedMachine._apply_in_steps
+    cls = type(f"Checked{type(machine).__name__}", (CheckedMachine,), methods)
     return cast(CheckedMachine, cls(machine, node_id, agreement, report))

@@ -1,0 +1,197 @@
+"""Large commands are applied in pieces: others run between them, and see the store as it was before the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraft_trio.application.state_machine import Committed
+from kraft_trio.kv import KvError, KvMachine
+from kraft_trio.kv.budget import KEYS_PER_PIECE
+from kraft_trio.kv.intervals import Interval
+from kraft_trio.kv.range_reads import read_range
+from kraft_trio.kv.requests import (
+    Advance,
+    Command,
+    CompactionRequest,
+    DeleteRangeRequest,
+    LeaseGrantRequest,
+    LeaseRevokeRequest,
+    PutRequest,
+    RangeRequest,
+    RequestOp,
+    TxnRequest,
+)
+from kraft_trio.kv.responses import Result
+from tests.kv.looked_at import looked_at
+from tests.kv.machines import execute, reloaded, saved
+from tests.kv.test_machine_properties import STEPS
+from tests.support import sizes
+
+COUNT = 3 * KEYS_PER_PIECE
+EVERYTHING = RangeRequest(b"\0", b"\0")
+DELETE = RequestOp(request_delete_range=DeleteRangeRequest(b"\0", b"\0"))
+
+
+def in_steps(machine: KvMachine, command: Any, between: Callable[[], object] = lambda: None) -> tuple[Result, int]:
+    """Apply a command as a node does, and return its result and how often others have run."""
+    steps = machine.apply_in_steps(Committed(0, 0, command))
+    assert steps is not None, "a short command"
+    for turns in range(10**6):
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result, turns
+        between()
+    raise AssertionError("it does not end")
+
+
+def filled(keys: int = COUNT) -> KvMachine:
+    """Each key has two versions and one of two leases."""
+    machine = KvMachine()
+    for lease in (1, 2):
+        execute(machine, LeaseGrantRequest(60, lease))
+    for number in range(keys):
+        execute(machine, PutRequest(b"%06d" % number))
+        execute(machine, PutRequest(b"%06d" % number, b"value", lease=1 + number % 2))
+    return machine
+
+
+OLD = RequestOp(request_delete_range=DeleteRangeRequest(b"0", b"1"))
+COMMANDS: dict[str, Command] = {
+    "delete": DeleteRangeRequest(b"\0", b"\0"),
+    "transaction": TxnRequest((), (RequestOp(request_put=PutRequest(b"new", lease=1)), OLD)),
+    "compaction": CompactionRequest(2 * COUNT),
+    "revoke": LeaseRevokeRequest(1),
+    "advance": Advance(1_000_000),
+}
+PIECES = {"delete": 3, "transaction": 3, "compaction": 6, "revoke": 2, "advance": 4}
+"""The keys or versions that they look at, by KEYS_PER_PIECE."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_others_run_between_pieces_and_see_the_state_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, whole = filled(), filled()
+    for one in (machine, whole):
+        execute(one, Advance(1))
+    before = [read_range(machine.store, EVERYTHING), list(machine.store.changes())]
+    counted = looked_at(monkeypatch)
+    most = 0
+
+    def others() -> None:
+        nonlocal most
+        most = max(most, counted.since())
+        if name not in ("compaction", "advance"):
+            assert list(machine.store.changes()) == before[1]
+        if name != "advance":  # each lease that it ends is a revision of its own
+            assert read_range(machine.store, EVERYTHING) == before[0]
+            assert read_range(machine.store, RangeRequest(b"\0", b"\0", count_only=True)).count == COUNT
+            assert machine.store.get(b"000001")
+        counted.since()
+
+    result, turns = in_steps(machine, COMMANDS[name], others)
+    assert turns >= PIECES[name]
+    assert most <= 2 * KEYS_PER_PIECE
+    assert result == execute(whole, COMMANDS[name])
+    assert saved(machine) == saved(whole)
+    assert trio.run(reloaded, machine).store.count(Interval(b"", None)) == machine.store.count(Interval(b"", None))
+    if name != "compaction":
+        assert read_range(machine.store, EVERYTHING) != before[0]
+
+
+def test_a_refused_transaction_is_undone_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = filled()
+    before, leases = saved(machine), [set(lease.keys) for lease in machine.leases]
+    ranges = (RequestOp(request_range=RangeRequest(b"\0", b"\0", revision=2 * COUNT)),) * 40
+    steps = machine.apply_in_steps(Committed(0, 0, TxnRequest((), (DELETE, *ranges))))
+    assert steps is not None
+    with pytest.raises(KvError, match="too large"):
+        for _ in steps:
+            assert machine.store.count(Interval(b"", None)) <= COUNT
+            assert read_range(machine.store, EVERYTHING).count == COUNT
+    assert saved(machine) == before
+    assert [lease.keys for lease in machine.leases] == leases
+    assert read_range(machine.store, EVERYTHING).count == machine.store.count(Interval(b"", None)) == COUNT
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        PutRequest(b"k"),
+        DeleteRangeRequest(b"000001"),
+        TxnRequest((), (RequestOp(request_put=PutRequest(b"k")), RequestOp(request_range=RangeRequest(b"k")))),
+        Advance(2),
+        LeaseRevokeRequest(3),
+    ],
+)
+def test_short_commands_have_no_steps(command: Command) -> None:
+    """A node applies them in the turn that commits them."""
+    machine = filled(10)
+    execute(machine, LeaseGrantRequest(60, 3))
+    assert machine.apply_in_steps(Committed(0, 0, command)) is None
+
+
+def test_many_leases_are_renewed_and_ended_in_pieces() -> None:
+    machine = KvMachine()
+    for lease in range(1, COUNT + 1):
+        execute(machine, LeaseGrantRequest(60, lease))
+        execute(machine, PutRequest(b"%d" % lease, lease=lease))
+    assert in_steps(machine, Advance(1))[1] >= 3
+    assert machine.apply_in_steps(Committed(0, 0, Advance(2))) is None
+    left = []
+    in_steps(machine, Advance(100_000), lambda: left.append(len(machine.leases)))
+    assert max(one - other for one, other in zip((COUNT, *left), (*left, 0), strict=True)) <= 64
+    assert machine.store.count(Interval(b"", None)) == 0
+
+
+def test_a_range_looks_at_no_more_keys_than_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = filled()
+    counted = looked_at(monkeypatch)
+    for request, most in (
+        (RangeRequest(b"\0", b"\0", count_only=True), 0),
+        (RangeRequest(b"\0", b"\0", limit=5), 6),
+        (RangeRequest(b"\0", b"\0", limit=5, sort_order=2), 6),  # type: ignore[arg-type]
+        (RangeRequest(b"\0", b"\0", limit=KEYS_PER_PIECE + 1), 2 * KEYS_PER_PIECE),
+    ):
+        response = read_range(machine.store, request)
+        assert response.count == COUNT
+        assert response.more is (request.limit > 0)
+        assert len(response.kvs) == request.limit
+        assert counted.since() <= most
+
+
+def test_keys_that_are_deleted_cost_a_range_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = filled()
+    execute(machine, DeleteRangeRequest(b"000001", b"\0"))
+    counted = looked_at(monkeypatch)
+    assert read_range(machine.store, EVERYTHING).count == 1
+    assert counted.keys == 1
+
+
+@given(st.lists(STEPS, max_size=25))
+@settings(max_examples=sizes.examples(200), deadline=None)
+def test_steps_do_what_apply_does(steps: list[Any]) -> None:
+    machine, whole = KvMachine(), KvMachine()
+    for step in steps:
+        if step == "snapshot":
+            machine = trio.run(reloaded, machine)
+        elif not isinstance(step, RangeRequest):
+            outcomes: list[object] = []
+            for one, apply in ((machine, _stepwise), (whole, execute)):
+                try:
+                    outcomes.append(apply(one, step))
+                except KvError as error:
+                    outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]
+    assert saved(machine) == saved(whole)
+
+
+def _stepwise(machine: KvMachine, command: Any) -> Result:
+    is_short = machine.apply_in_steps(Committed(0, 0, command)) is None
+    return execute(machine, command) if is_short else in_steps(machine, command)[0]
