@@ -20,6 +20,17 @@ from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS
 from kraft_trio.config.tls_fields import TLS_KEYS
+from kraft_trio.kv.budget import (
+    KEYS_PER_PIECE,
+    MAX_ANSWER_BYTES,
+    MAX_COMMAND_BYTES,
+    MAX_COMMAND_ITEMS,
+    MAX_DEPTH,
+    MAX_KEYS,
+    MAX_LISTED_OPERATIONS,
+    MAX_OPERATIONS,
+)
+from kraft_trio.kv.proto_json import MAX_ITEMS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
@@ -92,6 +103,18 @@ FIXED_LIMITS = (
     (EXPLANATIONS_PER_S, "Situations that it explains per second.  Further requests wait, apart from the others."),
     (EPOCHS_AT_ONCE, "Epochs by which requests move a node at once; one per second in the long run."),
 )
+KV_LIMITS = (
+    (MAX_COMMAND_BYTES, "Bytes of a command in the log."),
+    (MAX_COMMAND_ITEMS, "Its numbers, texts and lists, counted before they are decoded."),
+    (MAX_ITEMS, "Objects, arrays, fields and elements of a JSON message, counted before they are decoded."),
+    (MAX_LISTED_OPERATIONS, "Operations in each list of a transaction; a nested one has what its parent leaves."),
+    (MAX_OPERATIONS, "Comparisons and operations of a transaction in all, with those of nested ones."),
+    (MAX_DEPTH, "Transactions within one another."),
+    (MAX_KEYS, "Keys that the comparisons, ranges and deletions of a transaction look at, each time."),
+    (MAX_ANSWER_BYTES, "Bytes in the answer to a transaction or a deletion, with 256 for each key."),
+    (KEYS_PER_PIECE, "Keys that are looked at before others get a turn."),
+)
+"""What one command of the key-value store may cost."""
 DOCUMENTS = Path(__file__).parent
 INTEROP_RESULTS = DOCUMENTS.parent / "tests" / "interop" / "results.json"
 _EPOCH_CHANGES = {
@@ -144,6 +167,10 @@ def _allowed(kind: Kind) -> str:
 
 def limits() -> str:
     return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
+
+
+def kv_limits() -> str:
+    return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in KV_LIMITS))
 
 
 def configured_limits() -> str:
@@ -298,6 +325,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "transitions": transitions,
     "versions": versions,
     "limits": limits,
+    "kv-limits": kv_limits,
     "configured-limits": configured_limits,
     "config-keys": config_keys,
     "tls-keys": partial(config_keys, TLS_KEYS),

@@ -56,7 +56,9 @@ class Budget:
         self._keys += keys
         self.work(keys)
         if self._max_keys is not None and self._keys > self._max_keys:
-            raise KvError(Code.INVALID_ARGUMENT, f"etcdserver: request is too large: it looks at over {self._max_keys} keys")
+            raise KvError(
+                Code.INVALID_ARGUMENT, f"etcdserver: request is too large: it looks at over {self._max_keys} keys"
+            )
 
     def work(self, steps: int) -> None:
         """Note work that takes as long as to look at so many keys."""
@@ -68,7 +70,9 @@ class Budget:
             return
         self._bytes += sum(version_bytes(kv) for kv in kvs)
         if self._bytes > self._max_bytes:
-            raise KvError(Code.INVALID_ARGUMENT, f"etcdserver: request is too large: its answer has over {self._max_bytes} bytes")
+            raise KvError(
+                Code.INVALID_ARGUMENT, f"etcdserver: request is too large: its answer has over {self._max_bytes} bytes"
+            )
 
     @property
     def ends_piece(self) -> bool:

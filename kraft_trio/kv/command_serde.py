@@ -60,7 +60,9 @@ class CommandSerde:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise EncodeError(f"{type(value).__name__}: {error}") from None
         if len(packed) > MAX_COMMAND_BYTES - len(PREFIX):
-            raise EncodeError(f"{type(value).__name__}: {len(packed)} bytes given, at most {MAX_COMMAND_BYTES} expected")
+            raise EncodeError(
+                f"{type(value).__name__}: {len(packed)} bytes given, at most {MAX_COMMAND_BYTES} expected"
+            )
         return PREFIX + packed
 
     def decode(self, data: bytes, /) -> Command | NoCommand | TooLarge:

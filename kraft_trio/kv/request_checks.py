@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import attrs
 
 from kraft_trio.kv.budget import MAX_DEPTH, MAX_LISTED_OPERATIONS, MAX_OPERATIONS

@@ -1,7 +1,7 @@
 """The quota of the store: what it may hold, and what a request adds to it.
 
-The quota is part of the state, and the leader sets it through the log: so all replicas refuse the same commands, also if
-their nodes are configured differently.  As in etcd, the first command that would exceed it raises the alarm NOSPACE.
+The quota is part of the state, and the leader sets it through the log.  So all replicas refuse the same commands, even
+if their nodes are configured differently.  As in etcd, the first command that would exceed it raises the alarm NOSPACE.
 While there is an alarm, all commands that need space are refused.
 """
 

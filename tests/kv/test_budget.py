@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 
@@ -135,9 +136,7 @@ def test_an_answer_that_repeats_a_large_value_is_refused() -> None:
     check_refused(machine, TxnRequest((), (PUT, *(read,) * 6)), f"over {MAX_ANSWER_BYTES} bytes")
     for number in range(6):
         execute(machine, PutRequest(b"%d" % number, bytes(700_000)))
-    again = tuple(
-        RequestOp(request_put=PutRequest(b"%d" % number, prev_kv=True, lease=1)) for number in range(6)
-    )
+    again = tuple(RequestOp(request_put=PutRequest(b"%d" % number, prev_kv=True, lease=1)) for number in range(6))
     check_refused(machine, TxnRequest((), again), f"over {MAX_ANSWER_BYTES} bytes")
     check_refused(machine, DeleteRangeRequest(b"0", b"9", prev_kv=True), f"over {MAX_ANSWER_BYTES} bytes")
     assert execute(machine, DeleteRangeRequest(b"0", b"9"))
@@ -214,7 +213,7 @@ def test_a_set_of_keys_has_those_of_its_intervals(intervals: list[Interval], key
     for key in (*keys, *ends, *(interval.start for interval in intervals)):
         assert (key in union) == any(key in interval for interval in intervals)
     merged = list(union)
-    assert all(one.end is not None and one.end < other.start for one, other in zip(merged, merged[1:], strict=False))
+    assert all(one.end is not None and one.end < other.start for one, other in itertools.pairwise(merged))
 
 
 def test_duplicates_are_found_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,9 +227,7 @@ def test_duplicates_are_found_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> N
 
     chance = random.Random(1)
     numbers = chance.sample(range(1000), 30)
-    deletes = [
-        RequestOp(request_delete_range=DeleteRangeRequest(b"d%03d" % one, b"d%03d0" % one)) for one in numbers
-    ]
+    deletes = [RequestOp(request_delete_range=DeleteRangeRequest(b"d%03d" % one, b"d%03d0" % one)) for one in numbers]
     puts = [RequestOp(request_put=PutRequest(b"p%03d" % one)) for one in numbers]
     operations = tuple(
         RequestOp(request_txn=TxnRequest((), tuple(group), ()))

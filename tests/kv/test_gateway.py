@@ -12,15 +12,12 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.kv import store
+from kraft_trio.kv.budget import MAX_LISTED_OPERATIONS
 from kraft_trio.kv.command_serde import PREFIX, CommandSerde
-from kraft_trio.kv.gateway import service
 from kraft_trio.kv.gateway.read_turns import KEYS_PER_UNIT, UNITS_PER_TURN
 from kraft_trio.kv.gateway.upkeep import Upkeep
-from kraft_trio.kv.range_reads import read_range
-from kraft_trio.kv.request_checks import MAX_OPERATIONS
-from kraft_trio.kv.requests import Advance, RangeRequest
-from kraft_trio.kv.responses import RangeResponse, ResponseHeader
-from kraft_trio.kv.store import Store
+from kraft_trio.kv.requests import Advance
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import FETCH, READ_INDEX
 from kraft_trio.wire.descriptor import Api
@@ -88,32 +85,37 @@ async def test_gets_at_the_same_time_share_a_round(cluster: Cluster) -> None:
 
 
 @on_cluster(**kv_setup(voters=1))
-async def test_one_turn_reads_one_large_range(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many clients ask for one, and one of another address waits for one of them only."""
-    turns, read = LoopTurns.of_this_run(), list[tuple[int, int]]()
+async def test_one_turn_reads_some_keys(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many clients ask for however large ranges, and one of another address waits for few of them."""
+    turns, read = LoopTurns.of_this_run(), Counter[int]()
+    version_at = store._version_at
 
-    def reading(store: Store, request: RangeRequest, header: ResponseHeader | None = None) -> RangeResponse:
-        found = read_range(store, request, header)
-        read.append((turns.number, found.count))
-        return found
+    def counting(*arguments: Any) -> Any:
+        read[turns.number] += 1
+        return version_at(*arguments)
 
-    monkeypatch.setattr(service, "read_range", reading)
-    count = KEYS_PER_UNIT * UNITS_PER_TURN
+    count = 5 * MAX_LISTED_OPERATIONS * 10
+    done: list[str] = []
     async with gateways(cluster) as serving:
-        for start in range(0, count, MAX_OPERATIONS):
-            puts = [{"request_put": {"key": b64(f"{key:04}")}} for key in range(start, start + MAX_OPERATIONS)]
+        for start in range(0, count, MAX_LISTED_OPERATIONS):
+            puts = [{"request_put": {"key": b64(f"{key:04}")}} for key in range(start, start + MAX_LISTED_OPERATIONS)]
             status, _ = await serving.clients[1].post("/v3/kv/txn", {"success": puts})
             assert status == 200
         other = FakeClient(serving.clients[1].app, "other")
+
+        async def ask(client: FakeClient, request: dict[str, str]) -> None:
+            _, answer = await client.post("/v3/kv/range", request)
+            assert int(answer["count"]) == len(answer["kvs"])
+            done.append(answer["count"])
+
+        monkeypatch.setattr(store, "_version_at", counting)
         async with trio.open_nursery() as nursery:
-            for _ in range(20):
-                everything = {"key": b64("\0"), "range_end": b64("\0")}
-                nursery.start_soon(serving.clients[1].post, "/v3/kv/range", everything)
-            nursery.start_soon(other.post, "/v3/kv/range", {"key": b64("0001")})
-    assert sorted(found for _, found in read) == [1] + [count] * 20
-    large = Counter(number for number, found in read if found > 1)
-    assert max(large.values()) == 1
-    assert [found for _, found in read].index(1) <= 5
+            for _ in range(5):
+                nursery.start_soon(ask, serving.clients[1], {"key": b64("\0"), "range_end": b64("\0")})
+            nursery.start_soon(ask, other, {"key": b64("0001")})
+    assert done == ["1"] + [str(count)] * 5
+    assert read.total() == 5 * count + 1
+    assert max(read.values()) <= KEYS_PER_UNIT * UNITS_PER_TURN
 
 
 @on_cluster(**kv_setup())

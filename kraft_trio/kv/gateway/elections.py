@@ -126,13 +126,13 @@ class Elections:
         await self._service.barrier()
         turns, told = Turns(self._service, request.name), None
         while True:
-            revision = self._service.machine.store.revision
-            first = await turns.first()
-            if first is not None and first != told:
-                await send(LeaderResponse(self._service.header(), first))
-                told = first
-            else:
-                await turns.wait_for_change(revision)
+            with self._service.changes.place(turns.interval) as place:
+                first = await turns.first()
+                if first is not None and first != told:
+                    await send(LeaderResponse(self._service.header(), first))
+                    told = first
+                else:
+                    await place.wait()
 
 
 def _given(leader: LeaderKey | None) -> LeaderKey:

@@ -70,21 +70,15 @@ class Turns:
         await self._wait_by_own_state(own)
 
     async def _wait_by_own_state(self, own: KeyValue) -> None:
-        """The contenders are read in pieces, and meanwhile some of them may leave."""
         while True:
-            store = self._service.machine.store
-            present, revision = store.get(own.key), store.revision
-            if present is None or present.create_revision != own.create_revision:
-                raise KvError(Code.UNKNOWN, LEASE_NOT_FOUND[1])
-            first = await self.first()
-            if first is not None and first.create_revision == own.create_revision:
-                return
-            await self.wait_for_change(revision)
-
-    async def wait_for_change(self, revision: int) -> None:
-        """Wait until the contenders may be others than they were at a revision."""
-        if self._service.machine.store.revision == revision:
-            await self._service.changes.wait(self.interval)
+            with self._service.changes.place(self.interval) as place:
+                present = self._service.machine.store.get(own.key)
+                if present is None or present.create_revision != own.create_revision:
+                    raise KvError(Code.UNKNOWN, LEASE_NOT_FOUND[1])
+                first = await self.first()
+                if first is not None and first.create_revision == own.create_revision:
+                    return
+                await place.wait()
 
     async def _leave(self, key: bytes) -> None:
         """Give up the place, also when the caller is cancelled."""
