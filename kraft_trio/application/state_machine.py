@@ -36,8 +36,8 @@ class StateMachine(Protocol[T_contra, R_co]):
     node leads, or none, and when the epoch changes.
 
     It may have a method `apply_in_steps(record) -> Generator[None, None, Result] | None`.  The node calls it first, and
-    calls `apply` if it returns None.  Else it runs the generator to its end: that does what `apply` would do, and yields
-    where others may run.  The call itself must change nothing.
+    calls `apply` if it returns None.  Else the node runs the generator to its end, and others where it yields.  It does
+    what `apply` would do.  The call itself must change nothing.
     """
 
     def apply(self, record: Committed[T_contra], /) -> R_co:
