@@ -151,7 +151,7 @@ def _is_formatted(config: NodeConfig, cluster_id: str) -> bool:
     """Raises StorageError if it is formatted for something else."""
     directory = config.metadata_log_dir
     with contextlib.closing(RealDisk()) as disk:
-        found = read_meta_properties(disk, directory)
+        found = read_meta_properties(disk, directory, config.node_id)
         if found is None:
             return False
         if found.node_id != config.node_id:

@@ -29,7 +29,7 @@ from kraft_trio.protocol.types import (
     directory_id_from_text,
     directory_id_to_text,
 )
-from kraft_trio.storage.directory import read_meta_properties
+from kraft_trio.storage.directory import read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.real_disk import RealDisk
 
 NO_LISTENERS: Final = Endpoints()
@@ -63,7 +63,9 @@ def read_own_node(config_path: str) -> OwnNode:
     config = read_config(config_path)
     directory = config.metadata_log_dir
     with contextlib.closing(RealDisk()) as disk:
-        properties = read_meta_properties(disk, directory)
+        properties = read_meta_properties(disk, directory, config.node_id)
+        if properties is not None:
+            refuse_lost_directory_id(disk, directory, properties)
     if properties is None:
         raise StorageError(f"{directory}: not formatted; format it first (kraft storage format)")
     if properties.node_id != config.node_id:

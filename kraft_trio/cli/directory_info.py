@@ -16,7 +16,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.directory import partition_path, read_meta_properties
+from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.meta_properties import MetaProperties
 from kraft_trio.storage.partition_files import (
@@ -92,7 +92,7 @@ def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
         if not disk.exists(info.directory):
             info.problems.append(f"{info.directory}: there is no such directory")
             return info
-        info.meta_properties = read_meta_properties(disk, info.directory)
+        info.meta_properties = read_meta_properties(disk, info.directory, config.node_id)
     except StorageError as error:
         info.problems.append(str(error))
         return info
@@ -106,6 +106,7 @@ def describe_directory(disk: Disk, config: NodeConfig) -> DirectoryInfo:
         found, configured = info.meta_properties.node_id, config.node_id
         info.problems.append(f"{info.directory}: formatted for node {found}, not for node.id={configured}")
     try:
+        refuse_lost_directory_id(disk, info.directory, info.meta_properties)
         info.recoveries = tuple(past_recoveries(disk, info.directory))
     except (StorageError, OSError) as error:
         info.problems.append(str(error))

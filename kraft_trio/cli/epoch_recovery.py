@@ -48,7 +48,7 @@ async def lower_epoch(
     directory = config.metadata_log_dir
     partition = partition_path(directory, config.topic_name)
     if disk.exists(directory):
-        read_meta_properties(disk, directory)
+        read_meta_properties(disk, directory, config.node_id)
         if not disk.exists(partition) or not disk.list_directory(partition):
             raise StorageError(f"{partition}: there is no log; a replica that never ran has no epoch to lower")
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:

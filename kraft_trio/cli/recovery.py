@@ -29,7 +29,12 @@ from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batch import encode_control_batch
 from kraft_trio.storage.control_records import LeaderChange, VotersRecord
-from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
+from kraft_trio.storage.directory import (
+    LockedDirectory,
+    partition_path,
+    read_meta_properties,
+    refuse_lost_directory_id,
+)
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_appender import LogConfig
@@ -132,11 +137,12 @@ async def recover(
     _check_config(config)
     directory = config.metadata_log_dir
     partition = partition_path(directory, config.topic_name)
-    properties = read_meta_properties(disk, directory) if disk.exists(directory) else None
+    properties = read_meta_properties(disk, directory, config.node_id) if disk.exists(directory) else None
     if properties is not None:
         # It was formatted and never started, so it has no log.
         if not disk.exists(partition) or not disk.list_directory(partition):
             raise StorageError(f"{partition}: there is no log to recover from")
+        refuse_lost_directory_id(disk, directory, properties)
         if properties.directory_id == NO_DIRECTORY_ID:
             raise StorageError(f"{directory}: no directory id, so it cannot be a voter of kraft.version 1")
     with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:

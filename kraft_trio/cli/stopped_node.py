@@ -15,7 +15,7 @@ from kraft_trio.protocol.leaderless_findings import runs_nevertheless
 from kraft_trio.protocol.quorum_findings import LITTLE_BYTES
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.directory import partition_path, read_meta_properties
+from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import DAMAGED
 from kraft_trio.storage.real_disk import RealDisk
@@ -66,7 +66,9 @@ def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
     if not disk.exists(directory):
         return f"{directory}: there is no such directory. Mount its disk."
     try:
-        properties = read_meta_properties(disk, directory)
+        properties = read_meta_properties(disk, directory, config.node_id)
+        if properties is not None:
+            refuse_lost_directory_id(disk, directory, properties)
     except StorageError as error:
         return f"{error}."
     if properties is None:

@@ -192,7 +192,7 @@ def _is_formatted(disk: Disk, config: NodeConfig, plan: FormatPlan, ignore_forma
     """Whether the directory is formatted already and may stay.  Raises StorageError if it belongs to another cluster or
     node, or `--ignore-formatted` is missing.
     """
-    found = read_meta_properties(disk, config.metadata_log_dir)
+    found = read_meta_properties(disk, config.metadata_log_dir, config.node_id)
     if found is None:
         return False
     path = join(config.metadata_log_dir, META_PROPERTIES)

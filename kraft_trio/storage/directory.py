@@ -9,23 +9,24 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.errors import StorageError
-from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from kraft_trio.logs import get_logger
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.checkpoint import write_bootstrap_checkpoint
 from kraft_trio.storage.disk import DirectoryLock, Disk, join
+from kraft_trio.storage.known_identity import ONLY_A_QUORUMS, PARTITION_SUFFIX, known_directory_id
 from kraft_trio.storage.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     decode_meta_properties,
     encode_meta_properties,
 )
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.partition_files import QUORUM_STATE
+
+log = get_logger(__name__)
 
 LOCK = ".lock"
-_PARTITION_SUFFIX = "-0"
 _MOUNT_OR_FORMAT = "mount its disk, or format it if the node is new (kraft storage format, or ensure_formatted)"
-_ONLY_A_QUORUMS = frozenset({QUORUM_STATE, BOOTSTRAP_CHECKPOINT})
-"""Files that only the partition of a quorum's topic has, among the partitions in a directory of Kafka."""
 RESERVED_DIRECTORY_IDS = 100
 """Kafka reserves this many of the lowest UUIDs."""
 
@@ -40,7 +41,7 @@ def random_directory_id(random_source: random.Random) -> UUID:
 
 def partition_path(directory: str, topic_name: str) -> str:
     """Where the one partition's files are."""
-    return join(directory, f"{topic_name}{_PARTITION_SUFFIX}")
+    return join(directory, f"{topic_name}{PARTITION_SUFFIX}")
 
 
 def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
@@ -52,22 +53,25 @@ def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
         return
     for name in disk.list_directory(directory):
         path = join(directory, name)
-        if not name.endswith(_PARTITION_SUFFIX):
+        if not name.endswith(PARTITION_SUFFIX):
             continue
         try:
             names = disk.list_directory(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         # Formatting makes an empty one for a node that is to join.
-        if not names or _ONLY_A_QUORUMS & set(names):
+        if not names or ONLY_A_QUORUMS & set(names):
             raise StorageError(
-                f"{path}: this directory belongs to kraft.topic.name={name.removesuffix(_PARTITION_SUFFIX)}, but "
+                f"{path}: this directory belongs to kraft.topic.name={name.removesuffix(PARTITION_SUFFIX)}, but "
                 f"kraft.topic.name={topic_name} is configured: correct the configuration, or format another directory"
             )
 
 
-def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """Return the content of meta.properties; None if the directory is not formatted.  Raises StorageError."""
+def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None) -> MetaProperties | None:
+    """Return the content of meta.properties; None if the directory is not formatted.
+
+    Raises StorageError.  If the file is damaged, the error says how to restore it for that node.
+    """
     path = join(directory, META_PROPERTIES)
     try:
         data = disk.read_bytes(path)
@@ -75,7 +79,35 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         return None
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return decode_meta_properties(path, data)
+    try:
+        return decode_meta_properties(path, data)
+    except StorageError as error:
+        if node_id is None:
+            raise
+        raise StorageError(f"{error}; {_how_to_restore(disk, directory, node_id)}") from error
+
+
+def _how_to_restore(disk: Disk, directory: str, node_id: int) -> str:
+    known = known_directory_id(disk, directory, node_id)
+    lines = ["version=1", f"node.id={node_id}", "cluster.id=… (as on the other nodes)"]
+    lines += [] if known is None else [f"{known.line} (as in {known.path})"]
+    return f"restore the file from a copy, or write it again: {', '.join(lines)}"
+
+
+def refuse_lost_directory_id(disk: Disk, directory: str, properties: MetaProperties) -> None:
+    """Raise StorageError if meta.properties has no directory id, but another file of the directory tells it.
+
+    Files before KIP-853 have none; the partition then names none either.
+    """
+    if properties.directory_id != NO_DIRECTORY_ID:
+        return
+    known = known_directory_id(disk, directory, properties.node_id)
+    if known is not None:
+        raise StorageError(
+            f"{join(directory, META_PROPERTIES)}: directory.id is not there, but {known.path} has that of node "
+            f"{properties.node_id}: add the line {known.line}; or format the node again, if its disk was replaced and "
+            "it was not added again since"
+        )
 
 
 def lock_new_directory(disk: Disk, directory: str, to_be: str) -> DirectoryLock:
@@ -137,7 +169,7 @@ class LockedDirectory:
         """Lock the directory, and check that it belongs to the node.
 
         A directory formatted before directory ids existed gets one now.  Raises StorageError if it is missing, not
-        formatted or another node's; AlreadyLockedError if another process uses it.
+        formatted or another node's, or has lost its directory id; AlreadyLockedError if another process uses it.
         """
         try:
             if not disk.exists(directory):
@@ -171,12 +203,14 @@ class LockedDirectory:
 
 
 def _own_properties(disk: Disk, directory: str, node_id: int, random_source: random.Random) -> MetaProperties:
-    properties = read_meta_properties(disk, directory)
+    properties = read_meta_properties(disk, directory, node_id)
     assert properties is not None, "checked before the lock was taken"
     if properties.node_id != node_id:
         raise StorageError(f"{directory}: formatted for node {properties.node_id}, not for node.id={node_id}")
     if properties.directory_id == NO_DIRECTORY_ID:
+        refuse_lost_directory_id(disk, directory, properties)
         properties = attrs.evolve(properties, directory_id=random_directory_id(random_source))
+        log.info("new directory id", directory=directory, directory_id=directory_id_to_text(properties.directory_id))
         try:
             disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
         except OSError as error:

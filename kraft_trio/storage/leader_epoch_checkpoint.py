@@ -12,6 +12,7 @@ from kraft_trio.errors import StorageError
 from kraft_trio.logs import get_logger
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT
+from kraft_trio.storage.unreadable import shown
 
 log = get_logger(__name__)
 
@@ -19,7 +20,6 @@ _NUMBER = re.compile(rb"[0-9]{1,19}")
 """Python makes no number of very many digits."""
 _LARGEST_EPOCH = 2**31 - 1
 _LARGEST_OFFSET = 2**63 - 1
-_SHOWN_BYTES = 60
 
 
 def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
@@ -50,13 +50,13 @@ def decode_leader_epochs(path: str, data: bytes) -> list[tuple[int, int]]:
     """
     lines = data.splitlines()
     if not lines or lines[0] != b"0":
-        raise StorageError(f"{path}: line 1: version {_shown(lines[0] if lines else b'')}, expected 0")
+        raise StorageError(f"{path}: line 1: version {shown(lines[0] if lines else b'')}, expected 0")
     entries: list[tuple[int, int]] = []
     epoch = start_offset = -1
     for number, line in enumerate(lines[2:], start=3):
         fields = line.split()
         if len(fields) != 2 or not all(_NUMBER.fullmatch(field) for field in fields):
-            raise StorageError(f"{path}: line {number}: {_shown(line)}, expected an epoch and a start offset")
+            raise StorageError(f"{path}: line {number}: {shown(line)}, expected an epoch and a start offset")
         before, start_before = epoch, start_offset
         epoch, start_offset = int(fields[0]), int(fields[1])
         if not before < epoch <= _LARGEST_EPOCH:
@@ -71,12 +71,6 @@ def decode_leader_epochs(path: str, data: bytes) -> list[tuple[int, int]]:
         entries.append((epoch, start_offset))
     if len(lines) < 2 or lines[1] != b"%d" % len(entries):
         raise StorageError(
-            f"{path}: line 2: {_shown(lines[1] if len(lines) > 1 else b'')}, expected {len(entries)} entries"
+            f"{path}: line 2: {shown(lines[1] if len(lines) > 1 else b'')}, expected {len(entries)} entries"
         )
     return entries
-
-
-def _shown(line: bytes) -> str:
-    """Enough of it to be recognized."""
-    text = repr(line[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
-    return text if len(line) <= _SHOWN_BYTES else f"{text}…"

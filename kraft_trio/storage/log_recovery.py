@@ -15,11 +15,12 @@ damage if it lies
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 import attrs
 
-from kraft_trio.errors import CorruptLogError, ProtocolError, StorageError
+from kraft_trio.errors import CorruptLogError, CorruptSnapshotError, ProtocolError, StorageError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.producers import ProducerStates
@@ -31,13 +32,14 @@ from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import BatchHeader, check_crc, decode_control_batch, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
 from kraft_trio.storage.checkpoint import read_checkpoint_voters
-from kraft_trio.storage.control_records import ControlRecord
+from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.log_scan import LogScan, ScanEnd, scan_segment
 from kraft_trio.storage.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.partition_files import decode_partition_metadata, encode_partition_metadata
 from kraft_trio.storage.producer_snapshot import load_known_good_point
+from kraft_trio.storage.quorum_state import REPLACE_IT
 from kraft_trio.storage.recovery_point import RecoveryPoint, RecoveryRecord, read_recovery_point
 from kraft_trio.storage.segment import Segment
 from kraft_trio.storage.segments import Segments
@@ -310,7 +312,10 @@ def _load_voters(
     if log_start_offset > 0:
         from_offset = state.install_voters(snapshots)
     elif partition_files.BOOTSTRAP_CHECKPOINT in names:
-        found = read_checkpoint_voters(disk, directory, OffsetAndEpoch(0, 0))
+        try:
+            found = read_checkpoint_voters(disk, directory, OffsetAndEpoch(0, 0))
+        except CorruptSnapshotError as error:
+            raise CorruptSnapshotError(f"{error}; {_instead_of_the_bootstrap(scan)}") from error
         state.voters.install_snapshot(0, found.voters, found.kraft_version)
     for segment, position, base_offset in scan.control_batches:
         if base_offset < from_offset:
@@ -320,6 +325,16 @@ def _load_voters(
                 fold_control_record(state.voters, offset, record)
         except ProtocolError as error:
             raise CorruptLogError(f"{segment.file.path}: position {position}: {error}") from error
+
+
+def _instead_of_the_bootstrap(scan: LogScan) -> str:
+    """What to do if the bootstrap checkpoint is damaged.  A leader writes its voters into the log at once."""
+    for segment, position, _ in scan.control_batches:
+        with suppress(ProtocolError):
+            for offset, record in read_control_batch(segment, position):
+                if isinstance(record, VotersRecord):
+                    return f"the log names the voters since offset {offset}: remove this file if the rest is sound"
+    return f"no record names the voters: {REPLACE_IT}"
 
 
 def read_control_batch(segment: Segment, position: int) -> list[tuple[int, ControlRecord]]:

@@ -10,6 +10,7 @@ import javaproperties
 
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_from_text, directory_id_to_text
+from kraft_trio.storage.unreadable import blank_text
 
 META_PROPERTIES = "meta.properties"
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -42,13 +43,16 @@ def encode_meta_properties(properties: MetaProperties) -> bytes:
 
 def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
     """Read version 1, or 0 with its `broker.id`.  Raises StorageError naming file, key and what was expected."""
+    blank = blank_text(data)
+    if blank is not None:
+        raise StorageError(f"{path}: {blank}, expected version, cluster.id, node.id and directory.id")
     try:
         fields = javaproperties.loads(data.decode("latin-1"))
     except ValueError as error:
         raise StorageError(f"{path}: not a .properties file: {error}") from None
-    version = fields.get("version")
+    version = fields.get("version", "")
     if version not in ("0", "1"):
-        raise StorageError(f"{path}: version={_shown(str(version))}, expected 0 or 1")
+        raise StorageError(f"{path}: version={_shown(version)}, expected 0 or 1")
     id_key = "node.id" if version == "1" else "broker.id"
     node_id, cluster_id = fields.get(id_key, ""), fields.get("cluster.id", "")
     # Its length first: Python makes no number of very many digits.
@@ -77,5 +81,7 @@ def _is_text(text: str) -> bool:
 
 def _shown(text: str) -> str:
     """Enough of it to be recognized, as something that can be printed."""
+    if text and not text.strip("\0"):
+        return f"{len(text)} zero bytes"
     shown = text.encode("utf-8", "backslashreplace").decode()
     return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"

@@ -8,6 +8,7 @@ from uuid import UUID
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_from_text, directory_id_to_text
 from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.unreadable import blank_text, shown
 
 LOG = ".log"
 OFFSET_INDEX = ".index"
@@ -72,13 +73,18 @@ def encode_partition_metadata(topic_id: UUID) -> bytes:
 
 def decode_partition_metadata(path: str, data: bytes) -> UUID:
     """Return the topic id from the content of `partition.metadata`.  Raises StorageError, naming file and field."""
+    blank = blank_text(data)
+    if blank is not None:
+        raise StorageError(
+            f"{path}: {blank}, expected version: 0 and topic_id; remove it, and the next start writes it"
+        )
     fields: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         name, colon, value = line.partition(":")
         if colon:
             fields[name.strip()] = value.strip()
     if fields.get("version") != "0":
-        raise StorageError(f"{path}: version {fields.get('version')!r}, expected 0")
+        raise StorageError(f"{path}: version {shown(fields.get('version', ''))}, expected 0")
     try:
         return directory_id_from_text(fields.get("topic_id", ""))
     except ValueError as error:

@@ -12,10 +12,9 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.quorum_state import REPLACE_IT
 
 log = get_logger(__name__)
-
-REPLACE_IT = "replace this voter as if its disk were lost: a new directory id"
 
 
 def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:

@@ -27,6 +27,10 @@ from kraft_trio.storage.control_records import (
     VotersRecord,
 )
 from kraft_trio.storage.disk import Buffer, Disk
+from kraft_trio.storage.unreadable import blank_text
+
+_SMALL_BYTES: Final = 1024 * 1024
+"""A damaged snapshot up to this size is read whole, to say so if it is blank."""
 
 _MOST_RECORDS: Final = 4
 """Control records that are kept of a batch: one more than may be in it."""
@@ -183,7 +187,10 @@ def open_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Generat
     try:
         yield from read_batches(file, snapshot_id.epoch)
     except ProtocolError as error:
-        raise CorruptSnapshotError(f"{path}: {error}") from error
+        size = file.size()
+        blank = blank_text(file.read_at(0, size)) if 0 < size <= _SMALL_BYTES else None
+        reason = str(error) if blank is None else f"{blank}, expected batches of records"
+        raise CorruptSnapshotError(f"{path}: {reason}") from error
     finally:
         file.close()
 

@@ -374,7 +374,7 @@ class TestInfo:
         assert "quorum-state: not a line of JSON" in problem()
         (partition / "quorum-state").unlink()
         (partition / "00000000000000000000-0000000000.checkpoint").write_bytes(bytes(70))
-        assert "00000000000000000000-0000000000.checkpoint: batch at position 0" in problem()
+        assert "00000000000000000000-0000000000.checkpoint: 70 zero bytes" in problem()
 
     def test_info_changes_nothing(self, place: Callable[..., Place]) -> None:
         here = place()

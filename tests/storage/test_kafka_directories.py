@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import CorruptSnapshotError, StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -71,6 +71,35 @@ async def test_kafkas_static_voters_are_not_enlarged_by_editing_the_file() -> No
     file = QuorumStateFile(disk, path)
     file.read()
     check_static_voters(path, file.voters, open_log(disk))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (bytes(180), "180 zero bytes, expected batches of records"),
+        (b"", "the snapshot ends at position 0 without its footer"),
+        (b"\xff" * 180, "batch at position 0: magic -1, expected 2"),
+    ],
+)
+def test_a_damaged_bootstrap_checkpoint_can_be_missed_if_the_log_names_the_voters(content: bytes, reason: str) -> None:
+    path = f"{DIRECTORY}/{BOOTSTRAP}"
+    disk = disk_with("dynamic")
+    disk.replace_now(path, content)
+    with pytest.raises(
+        CorruptSnapshotError,
+        match=f"^{path}: {reason}; the log names the voters since offset 2: remove this file if the rest is sound$",
+    ):
+        open_log(disk)
+    disk.remove(path)
+    assert open_log(disk).voters.voters == KAFKAS_VOTERS
+    for name in disk.list_directory(DIRECTORY):
+        if name != "partition.metadata":
+            disk.remove(f"{DIRECTORY}/{name}")
+    disk.replace_now(path, content)
+    with pytest.raises(
+        CorruptSnapshotError, match=f"^{path}: {reason}; no record names the voters: replace this voter"
+    ):
+        open_log(disk)
 
 
 async def test_the_same_history_gives_kafkas_bytes() -> None:

@@ -144,7 +144,21 @@ def test_an_unreadable_file_is_not_a_missing_one() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a line of JSON"),
+        (b"", "empty, expected a line of JSON; replace this voter"),
+        (bytes(114), "114 zero bytes, expected a line of JSON; replace this voter"),
+        (b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1}' + bytes(40), "not a line of JSON: Extra data"),
+        (
+            b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1}\n' + bytes(400),
+            "line 2: 400 zero bytes, expected the CRC-32C of line 1, .*; replace this voter",
+        ),
+        (
+            b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1,"currentVoters":[1]}',
+            r"currentVoters \[1\], expected a list of objects",
+        ),
+        (
+            b'{"data_version":0,"leaderEpoch":1,"leaderId":1,"votedId":-1,"currentVoters":[{"voterId":-1}]}',
+            "voterId -1, expected a whole number from 0",
+        ),
         (b'{"leaderId":1', "not a line of JSON"),
         (b"\xff\xfe\x00", "not a line of JSON"),
         (b"[" * 200_000, "not a line of JSON"),
