@@ -13,7 +13,7 @@ import trio
 
 from kraft_trio.channels import Mailbox, Reply
 from kraft_trio.protocol.read_barrier import ReadIndex
-from kraft_trio.protocol.roles import Role
+from kraft_trio.protocol.roles import Prospective, Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batch_header import BatchHeader
@@ -340,6 +340,7 @@ class QuorumView:
     stamp: Stamp
     role: Role
     leader_id: int | None
+    """The leader that this node follows, or itself while it leads.  Requests for the leader go there."""
     leader_endpoints: Endpoints
     leader_mailbox: Mailbox[LeaderMessage] | None
     """The mailbox of this node's LeaderReplication, while the node leads."""
@@ -348,10 +349,30 @@ class QuorumView:
     voters: VoterSet
     """The newest set in the log, as the internal listener reported it.  For display and routing, not for counting."""
     kraft_version: int
+    known_leader_id: int | None
+    """Kafka's `leaderId()`: also a leader of this epoch that the node has lost or cannot reach, or that resigned."""
 
     @property
     def epoch(self) -> int:
         return self.stamp.epoch
+
+    def named_leader(self, asker_id: int, listener_name: str) -> tuple[int, Endpoint | None]:
+        """The id and endpoint of the leader that a response to that replica names; -1 and None if unknown.
+
+        To replicas, a node names the leader that it knows, as Kafka's do.  It does not tell a replica that the replica
+        was the leader that it has lost: one of Kafka's that has lost its state would end.  A client (-1) hears of a
+        leader only if the node follows it, and otherwise asks others.
+        """
+        if self.leader_id is not None:
+            return self.leader_id, self.leader_endpoint_near(listener_name)
+        known_id = self.known_leader_id
+        if known_id is None or asker_id in (known_id, -1):
+            return -1, None
+        voter = self.voters.get(known_id)
+        places = [self.role.leader_endpoints] if isinstance(self.role, Prospective) else []
+        places += [voter.endpoints] if voter is not None else []
+        near = (place.get(listener_name) for place in places)
+        return known_id, next((endpoint for endpoint in near if endpoint is not None), None)
 
     def leader_endpoint(self, listener_name: str) -> Endpoint | None:
         return self.leader_endpoints.get(listener_name)

@@ -368,6 +368,7 @@ class Election:
             self._tasks.voter_changes,
             history.voters,
             history.kraft_version,
+            leader_of(role, self._key),
         )
 
     # Serving in the role that has been reached

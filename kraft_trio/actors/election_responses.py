@@ -55,7 +55,7 @@ class ElectionResponses:
     def answer(self, message: ElectionRequest, ruling: Ruling | None) -> None:
         """Answer a request as ruled, and log votes and refused epochs."""
         assert ruling is not None, "a request always gets a ruling"
-        common = self._common(ruling.error, message.listener_name)
+        common = self._common(ruling.error, message)
         match message:
             case VoteReceived(request=request, reply=vote):
                 assert ruling.vote is not None, "a Vote is decided"
@@ -91,16 +91,26 @@ class ElectionResponses:
     def _epoch(self) -> int:
         return self._view.value.epoch
 
-    def _common(self, error: str | None, listener_name: str | None) -> _Common:
+    def _common(self, error: str | None, message: ElectionRequest) -> _Common:
         view = self._view.value
+        listener_name = message.listener_name or self._config.controller_listener_name
+        leader_id, leader_endpoint = view.named_leader(_asker_id(message), listener_name)
         return _Common(
             error=ErrorCode.none,
             partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
-            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_id=leader_id,
             leader_epoch=view.epoch,
-            leader_endpoint=view.leader_endpoint_near(listener_name or self._config.controller_listener_name),
+            leader_endpoint=leader_endpoint,
             topic=self._config.topic_name,
         )
+
+
+def _asker_id(message: ElectionRequest) -> int:
+    match message:
+        case VoteReceived(request=request):
+            return request.replica.id
+        case BeginQuorumEpochReceived() | EndQuorumEpochReceived():
+            return message.request.leader_id
 
 
 def _log_vote(request: VoteRequest, decision: VoteDecision) -> None:

@@ -53,7 +53,8 @@ class LeaderRequests:
             was_ours = was_ours or is_ours
 
         def respond(answers: Sequence[FetchPartitionResponse]) -> FetchResponse:
-            return FetchResponse(partitions=tuple(answers), node_endpoints=self._node_endpoints(answers, listener_name))
+            endpoints = self._node_endpoints(answers, request.replica_id, listener_name)
+            return FetchResponse(partitions=tuple(answers), node_endpoints=endpoints)
 
         return Awaited(replies, respond)
 
@@ -79,31 +80,38 @@ class LeaderRequests:
         if not is_ours:
             by_id = version >= TOPIC_IDS_SINCE and partition.topic_id != self._config.topic_id
             unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-            reply.answer(failed_fetch(partition, unknown, None))
+            reply.answer(_failed_fetch(partition, unknown))
         elif (
             error := (ErrorCode.invalid_request if is_repeated else None)
             or self._invalid(request, partition)
             or leader_check(view, partition.current_leader_epoch)
         ) is not None:
-            reply.answer(failed_fetch(partition, error, view))
+            reply.answer(self._refused_fetch(request, partition, error))
         else:
             replica: ReplicaKey | None = None
             if request.replica_id >= 0:
                 voters = self._log.voters.voters
                 replica = voters.key_of(request.replica_id, partition.replica_directory_id)
             if not await deliver(view.leader_mailbox, FetchReceived(request, partition, replica, reply, asker)):
-                reply.answer(failed_fetch(partition, ErrorCode.not_leader_or_follower, self._view.value))
+                reply.answer(self._refused_fetch(request, partition, ErrorCode.not_leader_or_follower))
         return reply
 
+    def _refused_fetch(
+        self, request: FetchRequest, partition: FetchPartition, error: ErrorCode
+    ) -> FetchPartitionResponse:
+        """An error for one partition, with the leader if this node knows it."""
+        view = self._view.value
+        leader_id, _endpoint = view.named_leader(request.replica_id, self._config.controller_listener_name)
+        return _failed_fetch(partition, error, leader_id, view.epoch)
+
     def _node_endpoints(
-        self, responses: Sequence[FetchPartitionResponse], listener_name: str
+        self, responses: Sequence[FetchPartitionResponse], asker_id: int, listener_name: str
     ) -> tuple[tuple[int, Endpoint], ...]:
         """The leader's endpoint, for a response with an error."""
         if not any(response.error for response in responses):
             return ()
-        view = self._view.value
-        endpoint = view.leader_endpoint_near(listener_name)
-        return () if view.leader_id is None or endpoint is None else ((view.leader_id, endpoint),)
+        leader_id, endpoint = self._view.value.named_leader(asker_id, listener_name)
+        return () if endpoint is None else ((leader_id, endpoint),)
 
     @staticmethod
     def _invalid(request: FetchRequest, partition: FetchPartition) -> ErrorCode | None:
@@ -141,17 +149,18 @@ class LeaderRequests:
     ) -> FetchSnapshotResponse:
         """The response, with the leader as this node knows it now."""
         view = self._view.value
+        leader_id, leader_endpoint = view.named_leader(request.replica_id, listener_name)
         return FetchSnapshotResponse(
             partition_error=piece.error,
             topic=request.topic,
             partition=request.partition,
             snapshot_id=request.snapshot_id,
-            leader_id=-1 if view.leader_id is None else view.leader_id,
+            leader_id=leader_id,
             leader_epoch=view.epoch,
             size=piece.size_in_bytes,
             position=request.position,
             unaligned_records=piece.data,
-            leader_endpoint=view.leader_endpoint_near(listener_name),
+            leader_endpoint=leader_endpoint,
         )
 
 
@@ -166,8 +175,9 @@ def leader_check(view: QuorumView, request_epoch: int) -> ErrorCode | None:
     return None
 
 
-def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView | None) -> FetchPartitionResponse:
-    """An error for one partition, with the leader if this node knows it."""
+def _failed_fetch(
+    partition: FetchPartition, error: ErrorCode, leader_id: int = -1, leader_epoch: int = -1
+) -> FetchPartitionResponse:
     return FetchPartitionResponse(
         topic_name=partition.topic_name,
         topic_id=partition.topic_id,
@@ -177,6 +187,6 @@ def failed_fetch(partition: FetchPartition, error: ErrorCode, view: QuorumView |
         last_stable_offset=-1,
         log_start_offset=-1,
         records=b"",
-        leader_id=-1 if view is None or view.leader_id is None else view.leader_id,
-        leader_epoch=-1 if view is None else view.epoch,
+        leader_id=leader_id,
+        leader_epoch=leader_epoch,
     )

@@ -130,7 +130,7 @@ class VoterChangeRequests:
                 code = leader_check(self._view.value, request.current_leader_epoch)
                 return await self._deliver(
                     lambda reply: UpdateVoterReceived(request, self._deadline(self._config.request_timeout_ms), reply),
-                    lambda code, _reason: self._update_response(code, listener_name),
+                    lambda code, _reason: self._update_response(code, request.voter_id, listener_name),
                     listener_name,
                     error or (None if code is None else (code, "")),
                 )
@@ -179,14 +179,10 @@ class VoterChangeRequests:
             return None
         return ErrorCode.inconsistent_cluster_id, f"cluster id {cluster_id}: this node is of cluster {self._cluster_id}"
 
-    def _update_response(self, error: ErrorCode, listener_name: str) -> UpdateRaftVoterResponse:
+    def _update_response(self, error: ErrorCode, voter_id: int, listener_name: str) -> UpdateRaftVoterResponse:
         view = self._view.value
-        return UpdateRaftVoterResponse(
-            error,
-            -1 if view.leader_id is None else view.leader_id,
-            view.epoch,
-            view.leader_endpoint_near(listener_name),
-        )
+        leader_id, leader_endpoint = view.named_leader(voter_id, listener_name)
+        return UpdateRaftVoterResponse(error, leader_id, view.epoch, leader_endpoint)
 
 
 def timeout_error(timeout_ms: int) -> tuple[ErrorCode, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import click
 import trio
@@ -37,7 +38,12 @@ def metadata_quorum() -> None:
 @click.option("--status", is_flag=True, help="Show leader, epoch, high watermark, voters and observers.")
 @click.option("--replication", is_flag=True, help="Show log end offset, lag and timestamps of each replica.")
 @click.option("--snapshots", is_flag=True, help="Show each node's log start, log size and snapshots.")
-@click.option("--human-readable", "-hr", is_flag=True, help="Show timestamps as UTC times (not with --status).")
+@click.option(
+    "--human-readable",
+    "-hr",
+    is_flag=True,
+    help="Show how long ago a timestamp was; with --snapshots, as a UTC time (not with --status).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @click.pass_context
 def describe(
@@ -64,7 +70,7 @@ def describe(
     elif status:
         echo(status_text(answer))
     else:
-        echo(replication_text(answer, human_readable=human_readable))
+        echo(replication_text(answer, now_ms=round(time.time() * 1000) if human_readable else None))
 
 
 metadata_quorum.add_command(explain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 from kraft_trio.cli.escaping import escaped
 from kraft_trio.cli.output import field
 from kraft_trio.client.quorum_description import UNKNOWN, NoLeader, QuorumDescription, ReplicaState
-from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 
 _LABEL_WIDTH = 24
 _MAX_STATUS = 1_000_000
@@ -70,9 +71,9 @@ def replication_fields(quorum: QuorumDescription) -> list[dict[str, Any]]:
     return rows
 
 
-def replication_text(quorum: QuorumDescription, *, human_readable: bool = False) -> str:
-    """The table of replicas.  Timestamps are ms since 1970, or UTC times with `human_readable`."""
-    time: Callable[[int], str] = human_time if human_readable else str
+def replication_text(quorum: QuorumDescription, *, now_ms: int | None = None) -> str:
+    """The table of replicas.  Timestamps are ms since 1970, or how long ago that was at `now_ms` (KIP-836)."""
+    time: Callable[[int], str] = str if now_ms is None else functools.partial(_age, now_ms=now_ms)
     rows = [_COLUMNS]
     for fields in replication_fields(quorum):
         *numbers, fetched, caught_up, status = fields.values()
@@ -151,11 +152,18 @@ def _by_status(quorum: QuorumDescription) -> list[tuple[ReplicaState, str]]:
 
 
 def _replica_fields(quorum: QuorumDescription, state: ReplicaState) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": state.key.id, "directoryId": directory_id_to_text(state.key.directory_id)}
+    fields: dict[str, Any] = {"id": state.key.id}
+    if state.key.directory_id != NO_DIRECTORY_ID:
+        fields["directoryId"] = directory_id_to_text(state.key.directory_id)
     endpoints = quorum.endpoints_of(state.key)
     if endpoints:
         fields["endpoints"] = [f"{name}://{endpoint}" for name, endpoint in endpoints]
     return fields
+
+
+def _age(timestamp_ms: int, *, now_ms: int) -> str:
+    """As Kafka's tool shows it.  Negative if the leader's clock is ahead."""
+    return str(UNKNOWN) if timestamp_ms == UNKNOWN else f"{now_ms - timestamp_ms} ms ago"
 
 
 def human_time(timestamp_ms: int) -> str:

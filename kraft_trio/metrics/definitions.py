@@ -60,7 +60,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "resigned.",
         is_text=True,
     ),
-    _raft("current-leader", "Id of the leader; -1 if unknown."),
+    _raft("current-leader", "Id of the leader of the epoch, also if this node has lost it; -1 if unknown."),
     _raft("current-epoch", "Highest known epoch."),
     _raft("current-vote", "Id of the candidate voted for in that epoch; -1 without a vote."),
     _raft(
@@ -93,11 +93,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     _raft("number-of-observers", "Leader only: other replicas that fetched in the last 5 minutes."),
     _raft(
         "number-of-offline-voters",
-        "Leader only: other voters that have not fetched for controller.quorum.fetch.timeout.ms.",
+        "Leader only: other voters without contact for controller.quorum.fetch.timeout.ms.  The start of the epoch is "
+        "contact.  So is a Fetch or FetchSnapshot, if it shows that the voter gets the leader's answers.",
     ),
     _raft(
         "uncommitted-voter-change",
-        "1 while the log's newest voter set is known to be uncommitted.",
+        "1 while the log's newest voter set is uncommitted, or its leader does not know yet; no value while another "
+        "node does not know.",
     ),
     _raft(
         "number-unknown-voter-connections",

@@ -139,7 +139,7 @@ class NodeMetrics:
         vote = vote_of(view.role, self._key)
         return {
             "current-state": self._state(view),
-            "current-leader": -1 if view.leader_id is None else view.leader_id,
+            "current-leader": -1 if view.known_leader_id is None else view.known_leader_id,
             "current-epoch": view.epoch,
             "current-vote": -1 if vote is None else vote.id,
             "current-vote-directory-id": directory_id_to_text(NO_DIRECTORY_ID if vote is None else vote.directory_id),
@@ -165,12 +165,17 @@ class NodeMetrics:
             "log-end-offset": self._log.end.offset,
             "log-end-epoch": self._log.end.epoch,
             "number-of-voters": len(history.voters),
-            "uncommitted-voter-change": int(high_watermark is not None and bool(history.uncommitted(high_watermark))),
+            "uncommitted-voter-change": self._has_uncommitted_change(),
             "number-unknown-voter-connections": len(unreachable),
             "finalized-level": None if high_watermark is None else history.kraft_version_at(high_watermark - 1),
             "ignored-static-voters": int(history.ignores_static_voters),
             "is-observer": int(not history.voters.is_voter(self._key)),
         }
+
+    def _has_uncommitted_change(self) -> bool | None:
+        """A leader that has committed nothing in its epoch counts its newest voter set as uncommitted."""
+        uncommitted = self._log.voters.has_uncommitted_change(self._log.high_watermark)
+        return True if uncommitted is None and isinstance(self._view.value.role, Leader) else uncommitted
 
     def _of_snapshots(self) -> dict[str, float | str | None]:
         return {

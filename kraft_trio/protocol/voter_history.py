@@ -206,3 +206,8 @@ class VoterHistory:
         """
         offsets = self._voters.offsets
         return tuple(offsets[bisect_left(offsets, high_watermark if high_watermark is not None else 0) :])
+
+    def has_uncommitted_change(self, high_watermark: int | None) -> bool | None:
+        """Whether the newest voter set is uncommitted.  None if that takes a high watermark that is unknown."""
+        may_be_uncommitted = bool(self.uncommitted(high_watermark))
+        return None if may_be_uncommitted and high_watermark is None else may_be_uncommitted

@@ -18,7 +18,6 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
     role = type(view.role).__name__.lower()
     is_voter = log.voters.voters.is_voter(tree.key)
     high_watermark = log.high_watermark
-    uncommitted = high_watermark is not None and bool(log.voters.uncommitted(high_watermark))
     return {
         "clusterId": tree.cluster_id,
         "nodeId": tree.key.id,
@@ -32,7 +31,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "logEndOffset": log.end.offset,
         "logEndEpoch": log.end.epoch,
         "kraftVersion": view.kraft_version,
-        "uncommittedVoterChange": uncommitted,
+        "uncommittedVoterChange": log.voters.has_uncommitted_change(high_watermark),
         "lostRecords": tree.lost_records.what,
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
         "restoredVoters": [_restored(one) for one in tree.restored.told],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from uuid import UUID
 
@@ -48,7 +49,7 @@ def test_the_status_has_the_lines_of_kip_853() -> None:
     label, _, voters = lines[6].partition(" ")
     assert label == "CurrentVoters:"
     assert json.loads(voters)[0] == VOTER_1
-    assert lines[7:] == ['CurrentObservers:       [{"id": 7, "directoryId": "AAAAAAAAAAAAAAAAAAAAAA"}]']
+    assert lines[7:] == ['CurrentObservers:       [{"id": 7}]'], "as Kafka's tool shows an unknown directory id"
 
 
 def test_the_status_as_json() -> None:
@@ -93,9 +94,14 @@ def test_the_columns_are_aligned() -> None:
 
 
 def test_timestamps_for_people() -> None:
-    lines = replication_text(QUORUM, human_readable=True).splitlines()
-    assert "2023-11-14 22:13:20.200+00:00" in lines[1]
-    assert lines[3].split()[-3:] == ["-", "-", "Observer"]
+    """Of KIP-836.  The leader's clock may be ahead of this one."""
+    lines = replication_text(QUORUM, now_ms=1700000000150).splitlines()
+    ages = [re.split("  +", line)[-3:] for line in lines[1:]]
+    assert ages == [
+        ["-50 ms ago", "-50 ms ago", "Leader"],
+        ["150 ms ago", "50 ms ago", "Follower"],
+        ["-1", "-1", "Observer"],
+    ]
 
 
 @pytest.fixture

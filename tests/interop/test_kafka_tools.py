@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import Any
 
 import pytest
 
+from harness.command import kraft
 from harness.quorum import Quorum
 from tests.acceptance.client_listeners import add_client_listeners
 from tests.interop.kafka_tools import tool
@@ -57,6 +59,27 @@ def test_any_node_is_asked_and_the_quorum_described(quorum: Quorum, asked: int) 
     assert voters(quorum, asked) == expected_replicas(quorum, 1, 2, 3)
     [observer] = json.loads(found["CurrentObservers"])
     assert {observer["id"]: (observer["directoryId"], observer["endpoints"])} == expected_replicas(quorum, 4)
+
+
+@pytest.mark.parametrize("how", ["--status", "--replication", "--replication --human-readable"])
+def test_both_tools_print_the_same(quorum: Quorum, how: str) -> None:
+    """But for the widths of columns, ages, and the order of replicas."""
+    arguments = ["describe", *how.split()]
+    kafkas = metadata_quorum(quorum, 1, *arguments)
+    ours = kraft("metadata-quorum", "--bootstrap-controller", str(quorum.nodes[1].endpoint), *arguments)
+    assert (kafkas.returncode, ours.returncode) == (0, 0), kafkas.stderr + ours.stderr
+
+    def told(text: str) -> list[list[str]]:
+        plain = re.sub(r"\d+ ms ago", "N ms ago", re.sub(r"\b1[0-9]{12}\b", "T", text))
+        plain = re.sub(r"(MaxFollowerLagTimeMs: +)\d+", r"\1N", plain)
+        lines = [[cell.strip() for cell in re.split(r"\t|  +", line) if cell.strip()] for line in plain.splitlines()]
+        if how == "--status":
+            replicas = [line for line in lines if line[0] in ("CurrentVoters:", "CurrentObservers:")]
+            for line in replicas:
+                line[1:] = [json.dumps(sorted(json.loads(line[1]), key=lambda replica: replica["id"]))]
+        return sorted(lines)
+
+    assert told(ours.stdout) == told(kafkas.stdout)
 
 
 def test_voters_are_added_and_removed_the_leader_too(quorum: Quorum) -> None:

@@ -17,7 +17,7 @@ from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
 from kraft_trio.protocol.refusals import Refusals
-from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached, leader_of
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate
 from tests.support.on_cluster import on_cluster
@@ -151,7 +151,7 @@ async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
     node.election.view.subscribe(
         lambda view: seen.setdefault(
             type(view.role),
-            {**node.metrics.values(), "expected-leader": -1 if view.leader_id is None else view.leader_id},
+            {**node.metrics.values(), "expected-leader": leader_of(view.role, node.key)},
         )
     )
     cluster.partition([1], [2, 3])
@@ -161,7 +161,7 @@ async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
     assert Prospective in seen
     for role, values in seen.items():
         assert values["current-state"] == names.get(role, role.__name__.lower())
-        assert values["current-leader"] == values["expected-leader"]
+        assert values["current-leader"] == (-1 if values["expected-leader"] is None else values["expected-leader"])
         assert ("number-of-offline-voters" in values) == (role is Leader)
     assert {Follower, Leader} & seen.keys()
 
@@ -229,7 +229,7 @@ class _OnAppend:
 
 
 @on_cluster(voters=2)
-async def test_a_restart_reports_no_uncommitted_change(cluster: Cluster) -> None:
+async def test_after_a_restart_nobody_says_whether_a_change_is_committed(cluster: Cluster) -> None:
     """The first leader's VotersRecord is in the log, and nobody is there to say whether it has committed."""
     leader = await cluster.wait_for_leader()
     [other] = followers_of(cluster, leader)
@@ -238,7 +238,37 @@ async def test_a_restart_reports_no_uncommitted_change(cluster: Cluster) -> None
     node = await cluster.machines[other.key.id].start()
     assert node is not None
     values = node.metrics.values()
-    assert (values["high-watermark"], values["uncommitted-voter-change"]) == (-1, 0)
+    assert (values["high-watermark"], values.get("uncommitted-voter-change")) == (-1, None)
+    await cluster.machines[leader.key.id].start()
+    leader = await cluster.wait_for_leader()
+    assert isinstance(leader.view.role, Leader)
+    await cluster.wait_until_alike()
+    assert [values_of(each)["uncommitted-voter-change"] for each in nodes(cluster)] == [0, 0]
+
+
+@on_cluster(voters=1, observers=1)
+async def test_a_change_that_does_not_commit_is_told_after_a_full_restart(cluster: Cluster) -> None:
+    """By the leader, although it has committed nothing since: a new majority has elected it, and hears no more."""
+    leader = await cluster.wait_for_leader()
+    added = cluster.machines[2].config.as_voter(cluster.key_of(2).directory_id)
+    await admin_of(cluster).add_metadata_voter(added.key, added.endpoints, cluster_id=cluster.cluster_id)
+    for id in (1, 2):
+        cluster.machines[id].kill()
+    for id in (1, 2):
+        await cluster.machines[id].start()
+    seen: list[tuple[object, object]] = []
+
+    def note(node: Node) -> None:
+        if isinstance(node.view.role, Leader):
+            values = node.metrics.values()
+            seen.append((values["high-watermark"], values.get("uncommitted-voter-change")))
+
+    for node in nodes(cluster):
+        node.election.view.subscribe(lambda _view, node=node: note(node))  # type: ignore[misc]
+    leader = await cluster.wait_for_leader()
+    assert seen[0] == (-1, 1)
+    await cluster.wait_until_alike()
+    assert values_of(leader)["uncommitted-voter-change"] == 0
 
 
 @on_cluster(voters=3, kraft_version=0)

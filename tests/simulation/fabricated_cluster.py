@@ -159,7 +159,7 @@ class FabricatedCluster:
         self._stamps += 1
         shown = self.facts.voters.newest(replica) if voters is None else voters
         leader_id = leader_of(role, replica.key)
-        new = QuorumView(Stamp(role.epoch, self._stamps), role, leader_id, Endpoints(), None, None, shown, 1)
+        new = QuorumView(Stamp(role.epoch, self._stamps), role, leader_id, Endpoints(), None, None, shown, 1, leader_id)
         old, replica.view = replica.view, new
         self.checker.role_changed(replica, old, new)
 
