@@ -1,19 +1,21 @@
 """The metrics: their names in the KIPs and in Prometheus, and what they mean.
 
 They come from KIP-595, KIP-853, KIP-859 and KIP-1180, with some of our own.  The Prometheus names are those that the
-usual rules of the JMX exporter give to Kafka's metrics (`kafka_server_raftmetrics_...`), so dashboards for Kafka's
-controllers work with these nodes too.  Metrics that Kafka does not have begin with `kraft_`.
+usual rules of the Prometheus JMX exporter give to Kafka's MBeans, so that dashboards for Kafka's controllers work with
+these nodes too.  Metrics that Kafka does not have begin with `kraft_`.
+
+There are two sets of usual rules.  They differ in MBeans whose attributes are the metrics, such as
+`kafka.server:type=raft-metrics`: Strimzi's make `kafka_server_raftmetrics_…` of it, and the exporter's own example for
+KRaft, its defaults and Strimzi's metrics reporter `kafka_server_raft_metrics_…`.  Both names are served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-_RAFT_METRICS: Final = "kafka_server_raftmetrics"
-_BROKER_METADATA_METRICS: Final = "kafka_server_brokermetadatametrics"
 _METADATA_LOADER: Final = "kafka_server_metadataloader"
 _SNAPSHOT_EMITTER: Final = "kafka_server_snapshotemitter"
 _KAFKA_CONTROLLER: Final = "kafka_controller_kafkacontroller"
@@ -26,6 +28,14 @@ COLLECTED_AT: Final = "kraft_metrics_collected_timestamp_seconds"
 
 
 @attrs.frozen
+class OtherName:
+    """Another name of a metric in Prometheus.  Its labels hold the text value, if the metric has one."""
+
+    name: str
+    labels: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class Metric:
     """One metric.  All of them are gauges.  Rates and latencies cover the last 30 to 60 seconds."""
 
@@ -33,6 +43,7 @@ class Metric:
     """The name in the KIP, if it defines the metric."""
     meaning: str
     prometheus_name: str
+    """The name that the metrics file is read by."""
     unit: str = ""
     label: str = ""
     """The label that holds a text value in Prometheus; the sample is then 1."""
@@ -42,11 +53,25 @@ class Metric:
     """Labels of which there is one sample for each combination.  Without them, the value is the smallest."""
     role: str = ""
     """Restricts the metric to nodes with this process role; empty for all nodes."""
+    other_names: tuple[OtherName, ...] = ()
 
 
-def _raft(name: str, meaning: str, *, unit: str = "", is_text: bool = False) -> Metric:
+def _attribute(bean: str, name: str, meaning: str, **more: Any) -> Metric:
+    """The metric of an MBean `kafka.server:type={bean}` with an attribute of that name, which is a number."""
     suffix = name.replace("-", "_")
-    return Metric(name, meaning, f"{_RAFT_METRICS}_{suffix}", unit, suffix if is_text else "")
+    other_name = OtherName(f"kafka_server_{bean.replace('-', '_')}_{suffix}")
+    prometheus_name = f"kafka_server_{bean.replace('-', '')}_{suffix}"
+    return Metric(name, meaning, prometheus_name, other_names=(other_name,), **more)
+
+
+def _raft(name: str, meaning: str, *, unit: str = "") -> Metric:
+    return _attribute("raft-metrics", name, meaning, unit=unit)
+
+
+def _raft_text(name: str, meaning: str, *other_names: OtherName) -> Metric:
+    """An attribute with a text, which the exporters leave out unless a rule names it."""
+    suffix = name.replace("-", "_")
+    return Metric(name, meaning, f"kafka_server_raftmetrics_{suffix}", label=suffix, other_names=other_names)
 
 
 def _own(name: str, meaning: str, *, unit: str = "") -> Metric:
@@ -54,20 +79,19 @@ def _own(name: str, meaning: str, *, unit: str = "") -> Metric:
 
 
 METRICS: Final[tuple[Metric, ...]] = (
-    _raft(
+    _raft_text(
         "current-state",
-        "leader, follower, observer (a follower outside the voter set), candidate, prospective, unattached or "
-        "resigned.",
-        is_text=True,
+        "leader, follower, observer (a follower outside the voter set), candidate, prospective, prospective-voted, "
+        "unattached, unattached-voted or resigned.",
+        OtherName("kafka_server_raft_metrics_current_state", ("state",)),
+        # Strimzi's metrics reporter names the label `current_state`, releases 0 of the JMX exporter with its example
+        # `state`.
+        OtherName("kafka_server_raft_metrics_current_state_info", ("current_state", "state")),
     ),
     _raft("current-leader", "Id of the leader of the epoch, also if this node has lost it; -1 if unknown."),
     _raft("current-epoch", "Highest known epoch."),
     _raft("current-vote", "Id of the candidate voted for in that epoch; -1 without a vote."),
-    _raft(
-        "current-vote-directory-id",
-        "Directory id of that candidate; AAAAAAAAAAAAAAAAAAAAAA if unknown.",
-        is_text=True,
-    ),
+    _raft_text("current-vote-directory-id", "Directory id of that candidate; AAAAAAAAAAAAAAAAAAAAAA if unknown."),
     _raft("high-watermark", "End of the records known to be committed (exclusive); -1 if unknown."),
     _raft("log-end-offset", "End of the log (exclusive)."),
     _raft("log-end-epoch", "Epoch of the last record."),
@@ -109,7 +133,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "finalized-level",
         "Committed kraft.version.",
         f"{_METADATA_LOADER}_finalizedlevel",
-        tags=(("featurename", "kraftVersion"),),
+        tags=(("featureName", "kraftVersion"),),
     ),
     Metric(
         "ignored-static-voters",
@@ -117,11 +141,17 @@ METRICS: Final[tuple[Metric, ...]] = (
         f"{_KAFKA_CONTROLLER}_ignoredstaticvoters",
         role="controller",
     ),
-    Metric(
+    _attribute(
+        "broker-metadata-metrics",
         "ignored-static-voters",
         "1 if controller.quorum.voters is set but ignored, because the log names the voters.",
-        f"{_BROKER_METADATA_METRICS}_ignored_static_voters",
         role="broker",
+    ),
+    Metric(
+        "active-controller-count",
+        "1 while this controller leads, unless it is a witness.",
+        f"{_KAFKA_CONTROLLER}_activecontrollercount",
+        role="controller",
     ),
     Metric(
         "is-observer",

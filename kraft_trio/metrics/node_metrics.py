@@ -24,7 +24,7 @@ from kraft_trio.metrics.latencies import ElectionTimes, RecordTimes
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.stall_watch import StallWatch
 from kraft_trio.metrics.text_format import Family, Sample, as_text, families
-from kraft_trio.protocol.roles import Follower, Leader, vote_of
+from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached, vote_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.log import Log
 
@@ -146,9 +146,12 @@ class NodeMetrics:
         }
 
     def _state(self, view: QuorumView) -> str:
-        if isinstance(view.role, Follower) and not self._log.voters.voters.is_voter(self._key):
+        """In the words of Kafka's KafkaRaftMetrics (KIP-996), which calls Resigned unattached."""
+        role = view.role
+        if isinstance(role, Follower) and not self._log.voters.voters.is_voter(self._key):
             return "observer"
-        return type(view.role).__name__.lower()
+        has_voted = isinstance(role, Prospective | Unattached) and role.voted is not None
+        return type(role).__name__.lower() + ("-voted" if has_voted else "")
 
     def _of_log(self) -> dict[str, float | str | None]:
         history, high_watermark = self._log.voters, self._log.high_watermark
@@ -170,6 +173,7 @@ class NodeMetrics:
             "finalized-level": None if high_watermark is None else history.kraft_version_at(high_watermark - 1),
             "ignored-static-voters": int(history.ignores_static_voters),
             "is-observer": int(not history.voters.is_voter(self._key)),
+            "active-controller-count": int(isinstance(self._view.value.role, Leader) and not self._config.witness),
         }
 
     def _has_uncommitted_change(self) -> bool | None:

@@ -54,6 +54,10 @@ def families(
         elif value is not None:
             found = (Sample(labels, value),)
         yield Family(metric.prometheus_name, metric.meaning, found)
+        for other in metric.other_names:
+            if isinstance(value, str):
+                found = (Sample({**labels, **dict.fromkeys(other.labels, value)}, 1),)
+            yield Family(other.name, metric.meaning, found)
     yield Family(COLLECTED_AT, "When these values were collected.", (Sample(node, now_ms / 1000),))
 
 

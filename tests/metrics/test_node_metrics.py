@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import attrs
 import pytest
 import trio
+from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.restored_voters import RestoredVoters
@@ -15,15 +17,17 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.node_metrics import NodeMetrics
+from kraft_trio.metrics.text_format import as_text, families
 from kraft_trio.node import Node
 from kraft_trio.protocol.refusals import Refusals
-from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached, leader_of
+from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached, leader_of
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import beside, held, until_asked, upgrade
 
 NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
+JMX_EXPORTS = Path(__file__).parents[1] / "data" / "jmx-exporter"
 
 KIP_595 = """
     current-leader current-epoch current-vote log-end-offset log-end-epoch high-watermark current-state
@@ -56,6 +60,7 @@ def followers_of(cluster: Cluster, leader: Node) -> list[Node]:
 
 KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
 KIP_1180 = "finalized-level"
+KAFKAS = "active-controller-count"
 OURS = """
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
@@ -77,13 +82,43 @@ def test_every_metric_of_the_kips_is_there_by_its_name() -> None:
         *KIP_853.split(),
         *KIP_859.split(),
         *KIP_1180.split(),
+        *KAFKAS.split(),
         *OURS.split(),
     }
 
 
 def test_names_in_prometheus_are_unique() -> None:
-    names = [metric.prometheus_name for metric in METRICS]
+    names = [name for metric in METRICS for name in (metric.prometheus_name, *(it.name for it in metric.other_names))]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("exported", JMX_EXPORTS.glob("*.txt"), ids=lambda path: path.stem)
+def test_kafkas_metrics_have_the_names_that_the_jmx_exporter_gives_them(exported: Path) -> None:
+    """Each file has what a controller of Kafka 4.4 exported by one set of rules, in one release of the exporter.
+
+    From release 1 on, it adds `_total` to the maxima, which Strimzi's rules take for counters.
+    """
+    values = {metric.name: "leader" if metric.label else 1.0 for metric in METRICS}
+    ours = dict(samples_in(as_text(families(1, metrics_of(["controller"]), values, {}, 0)).decode()))
+    kafkas = dict(samples_in(exported.read_text()))
+    assert len(kafkas) > 15
+    for name, labels in kafkas.items():
+        assert labels.items() <= ours[name.removesuffix("_total")].items(), name
+
+
+def samples_in(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for line in text.splitlines():
+        for family in text_string_to_metric_families(f"{line}\n"):
+            for sample in family.samples:
+                yield sample.name, sample.labels
+
+
+def test_every_number_of_kafkas_raft_metrics_has_both_names() -> None:
+    for metric in METRICS:
+        if metric.prometheus_name.startswith("kafka_server_raftmetrics_") and not metric.label:
+            assert [other.name for other in metric.other_names] == [
+                metric.prometheus_name.replace("_raftmetrics_", "_raft_metrics_")
+            ]
 
 
 def test_a_role_has_the_metrics_that_kip_853_gives_it() -> None:
@@ -93,6 +128,7 @@ def test_a_role_has_the_metrics_that_kip_853_gives_it() -> None:
     assert controller - broker == {
         "kafka_controller_kafkacontroller_ignoredstaticvoters",
         "kafka_controller_kafkacontroller_isobserver",
+        "kafka_controller_kafkacontroller_activecontrollercount",
     }
     assert broker - controller == {"kafka_server_brokermetadatametrics_ignored_static_voters"}
 
@@ -141,17 +177,22 @@ async def test_a_vote_for_another_names_its_directory_id(cluster: Cluster) -> No
     assert set(votes) <= {given, (-1, NOBODY)}
 
 
+def voted(role: Role) -> bool:
+    """Whether Kafka adds that to the name of a state."""
+    return isinstance(role, Prospective | Unattached) and role.voted is not None
+
+
 @on_cluster(voters=3)
 async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
     """Seen at every transition of a voter that is cut off for a while."""
-    names = {Prospective: "prospective", Candidate: "candidate", Unattached: "unattached", Resigned: "resigned"}
+    names = {Candidate: "candidate", Resigned: "resigned"}
     await cluster.wait_for_leader()
     node = cluster.nodes[1]
     seen = {}
     node.election.view.subscribe(
         lambda view: seen.setdefault(
             type(view.role),
-            {**node.metrics.values(), "expected-leader": leader_of(view.role, node.key)},
+            {**node.metrics.values(), "expected-leader": leader_of(view.role, node.key), "votes": voted(view.role)},
         )
     )
     cluster.partition([1], [2, 3])
@@ -160,7 +201,8 @@ async def test_states_have_the_names_of_the_roles(cluster: Cluster) -> None:
     await trio.sleep(10)
     assert Prospective in seen
     for role, values in seen.items():
-        assert values["current-state"] == names.get(role, role.__name__.lower())
+        name = names.get(role, role.__name__.lower())
+        assert values["current-state"] == f"{name}{'-voted' if values['votes'] else ''}"
         assert values["current-leader"] == (-1 if values["expected-leader"] is None else values["expected-leader"])
         assert ("number-of-offline-voters" in values) == (role is Leader)
     assert {Follower, Leader} & seen.keys()
@@ -307,7 +349,7 @@ async def test_a_feature_level_is_finalized_once_committed(cluster: Cluster) -> 
             assert values_of(leader)["finalized-level"] == 0
         await upgraded.wait()
     assert values_of(leader)["finalized-level"] == 1
-    assert 'kafka_server_metadataloader_finalizedlevel{featurename="kraftVersion",node_id="' in (
+    assert 'kafka_server_metadataloader_finalizedlevel{featureName="kraftVersion",node_id="' in (
         leader.metrics.exposition().decode()
     )
 
