@@ -21,6 +21,7 @@ from kraft_trio.application.machine_fault import FaultsOfCommits, FaultsOfSnapsh
 from kraft_trio.application.serde import RawSerde, Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine, StateSnapshots, what_is_wrong_with
 from kraft_trio.config import NodeConfig, check_is_config
+from kraft_trio.config.kafka_start import refuse_kafkas_place
 from kraft_trio.environment import Environment
 from kraft_trio.errors import ConfigError, StorageFailure
 from kraft_trio.logs import get_logger, heard_by, naming_node
@@ -120,8 +121,9 @@ def open_node(
     committed batch.  `snapshots`, which needs `on_commit`, saves and loads what it builds; without them, `on_commit`
     gets the whole log.  `trace` is a file for the node's events (docs/TRACE.md).
 
-    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound, OSError
-    for a trace that cannot be written, and ValueError for arguments that do not go together.
+    Raises StorageError for a directory that cannot be used, ConfigError for an address that cannot be bound and for the
+    file or directory of a controller of Apache Kafka (`kraft.unsafe.kafka.directory`), OSError for a trace that cannot
+    be written, and ValueError for arguments that do not go together.
 
     A fault of the running node cancels the block and is raised as it is: StorageFailure, or what the state machine has
     raised.  Errors of the block that only tell of the node's end are dropped then.
@@ -187,6 +189,7 @@ async def _opened(
     environment = environment or Environment.real()
     on_commit, snapshots = environment.applying(on_commit, snapshots)
     try:
+        refuse_kafkas_place(environment.disk, config)
         with LockedDirectory.open(
             environment.disk, config.metadata_log_dir, config.node_id, environment.random
         ) as directory:

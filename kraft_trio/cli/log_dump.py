@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
@@ -29,6 +28,7 @@ from kraft_trio.storage.control_records import (
 )
 from kraft_trio.storage.disk import DiskFile
 from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _END_MARKER = struct.Struct(">hi")

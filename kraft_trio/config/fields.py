@@ -305,6 +305,13 @@ class ConfigFields(LimitFields):
         "replica, and on `__cluster_metadata` all.  `any`: it refuses none.",
         default=AUTOMATIC,
     )
+    unsafe_kafka_directory: bool = config_key(
+        "kraft.unsafe.kafka.directory",
+        Truth(),
+        "Whether a node that is no witness may start with the file or the directory of a controller or broker of "
+        "Apache Kafka ([why not](KAFKA.md#their-files-and-directories)).",
+        default=False,
+    )
 
 
 _LIMITS = {field.name for field in attrs.fields(LimitFields)}

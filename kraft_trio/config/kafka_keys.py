@@ -6,6 +6,7 @@ They often occur in files written for Kafka.  Saying that such a key has no effe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _NAME_LIST = """
     advertised.host.name advertised.port auto.create.topics.enable auto.include.jmx.reporter
@@ -66,6 +67,50 @@ _PREFIXES = (
 def is_kafka_key(name: str) -> bool:
     """Whether Kafka has a key of that name that kraft does not use."""
     return name in _NAMES or name.startswith(_PREFIXES)
+
+
+_TOPIC_AND_BROKER_NAME_LIST = """
+    alter.config.policy.class.name auto.create.topics.enable auto.leader.rebalance.enable broker.heartbeat.interval.ms
+    broker.id broker.id.generation.enable broker.rack broker.session.timeout.ms controlled.shutdown.enable
+    create.topic.policy.class.name default.replication.factor delete.topic.enable
+    initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
+    log.cleanup.policy log.preallocate min.insync.replicas num.partitions num.recovery.threads.per.data.dir
+    num.replica.fetchers offset.metadata.max.bytes security.inter.broker.protocol unclean.leader.election.enable
+"""
+_OF_TOPICS_AND_BROKERS = frozenset(_TOPIC_AND_BROKER_NAME_LIST.split())
+_PREFIXES_OF_TOPICS_AND_BROKERS = (
+    "group.",
+    "leader.imbalance.",
+    "log.cleaner.",
+    "log.flush.",
+    "log.index.",
+    "log.message.",
+    "log.retention.",
+    "log.roll.",
+    "log.segment.",
+    "offsets.",
+    "remote.log.",
+    "replica.",
+    "share.coordinator.",
+    "transaction.",
+    "transactional.",
+)
+
+
+def keys_of_kafkas_file(properties: Mapping[str, object]) -> tuple[str, ...]:
+    """The keys that make this the file of a controller or broker of Kafka, not of a node of kraft-trio; else empty.
+
+    They are about brokers and topics, which kraft-trio does not have.  A file with a key of kraft-trio's own is for it.
+    """
+    if any(name.startswith("kraft.") for name in properties):
+        return ()
+    roles = {role.strip() for role in str(properties.get("process.roles", "")).split(",")}
+    both = ("process.roles",) if {"broker", "controller"} <= roles else ()
+    return (*both, *(name for name in properties if _is_of_topics_or_brokers(name)))
+
+
+def _is_of_topics_or_brokers(name: str) -> bool:
+    return name in _OF_TOPICS_AND_BROKERS or name.startswith(_PREFIXES_OF_TOPICS_AND_BROKERS)
 
 
 _SECURITY_NAMES = frozenset(

@@ -55,6 +55,9 @@ class NodeConfig(ConfigFields):
     listener_sasl: Mapping[str, SaslFields] = attrs.field(factory=dict)
     """The same for a listener with keys of its own, by its name."""
 
+    keys_of_kafka: tuple[str, ...] = ()
+    """The keys that make its file one of a controller or broker of Apache Kafka."""
+
     if TYPE_CHECKING:
 
         def __init__(
@@ -105,6 +108,7 @@ class NodeConfig(ConfigFields):
             topic_id: UUID | str = ...,
             witness: bool = ...,
             kafka_records: str = ...,
+            unsafe_kafka_directory: bool = ...,
             max_message_bytes: int = ...,
             max_request_bytes: int = ...,
             initial_request_bytes: int = ...,
@@ -136,6 +140,7 @@ class NodeConfig(ConfigFields):
             listener_tls: Mapping[str, TlsFields] = ...,
             sasl: SaslFields = ...,
             listener_sasl: Mapping[str, SaslFields] = ...,
+            keys_of_kafka: tuple[str, ...] = ...,
         ) -> None: ...
 
     else:

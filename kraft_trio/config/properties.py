@@ -12,7 +12,7 @@ import attrs
 import javaproperties
 
 from kraft_trio.config.fields import KEY_OF_FIELD, KEYS
-from kraft_trio.config.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key
+from kraft_trio.config.kafka_keys import HARMLESS_SECURITY, is_kafka_key, is_security_key, keys_of_kafkas_file
 from kraft_trio.config.sasl_fields import SASL_KEY_OF_FIELD, SaslFields
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
 from kraft_trio.errors import ConfigError
@@ -79,6 +79,7 @@ def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[st
             raise ConfigError(f"{name}: kraft does not support this security key; expected the key not to be set")
         elif name not in _DIRECTORY_KEYS:
             warnings.append(_unknown_key(name))
+    values["keys_of_kafka"] = keys_of_kafkas_file(properties)
     values["tls"] = TlsFields(**tls)
     values["listener_tls"] = {name: TlsFields(**{**tls, **own}) for name, own in tls_of_listener.items()}
     values["sasl"] = SaslFields(**sasl)

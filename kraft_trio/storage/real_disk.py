@@ -1,9 +1,8 @@
-"""The disk of the operating system: pread, pwrite, fdatasync, rename, flock."""
+"""The disk of the operating system: pread, pwrite, fdatasync, rename, locks."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import stat
@@ -13,10 +12,10 @@ from contextlib import contextmanager
 
 import trio
 
-from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.disk_threads import DiskThreads
+from kraft_trio.storage.real_lock import RealLock, lock_file
 from kraft_trio.storage.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors, descriptors_left
 
 _MAX_WRITE_BYTES = 1 << 30
@@ -195,18 +194,6 @@ class RealFile:
             raise ValueError(f"{self._path}: the file is closed")
 
 
-class RealLock:
-    """A flock.  The operating system releases it when the process ends in any way."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: int | None = descriptor
-
-    def release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-
 class RealDisk:
     """The file system of this machine; see `Disk`.  Owns one thread for fsync, which `close` ends."""
 
@@ -335,15 +322,10 @@ class RealDisk:
             )
 
     def lock(self, path: str) -> RealLock:
-        descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise AlreadyLockedError(
-                f"{path}: the lock is held already; one node at a time may use its directory"
-            ) from None
-        return RealLock(descriptor)
+        while True:
+            locked = lock_file(path, self._spare.open_own(path, os.O_RDWR | os.O_CREAT))
+            if locked is not None:
+                return locked
 
     def close(self) -> None:
         self._threads.close()

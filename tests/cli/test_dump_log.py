@@ -16,7 +16,6 @@ import pytest
 from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.cli import run
 from kraft_trio.cli.log_dump import control_fields
-from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
@@ -28,6 +27,7 @@ from kraft_trio.storage.control_records import (
     SnapshotHeader,
     VotersRecord,
 )
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 # A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
 KAFKA_LOG = bytes.fromhex(

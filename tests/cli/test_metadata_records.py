@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.metadata_frame import decode_metadata_frame
-from kraft_trio.cli.metadata_schemas import SCHEMAS
 from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from kraft_trio.wire.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema import EntityShape, FieldShape
 from kraft_trio.wire.schema_writer import entity_writer
 

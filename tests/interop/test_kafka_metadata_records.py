@@ -14,7 +14,7 @@ import pytest
 from harness.command import kraft
 from harness.kafka import java
 from harness.waiting import wait_until
-from kraft_trio.cli.metadata_schemas import SCHEMAS
+from kraft_trio.wire.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema import EntityShape, FieldShape
 from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers

@@ -89,6 +89,7 @@ def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Co
     properties.write_text(
         f"node.id=4\nlisteners=CONTROLLER://127.0.0.1:{port}\nmetadata.log.dir={tmp_path / 'node-4'}\n"
         f"controller.quorum.bootstrap.servers=127.0.0.1:{port}\nkraft.state.machine=latest-by-key\n"
+        "kraft.unsafe.kafka.directory=true\n"
     )
     refused = kraft("snapshot", "restore", str(file), "-c", str(properties), "--cluster-id", controllers.cluster_id)
     assert "this is the snapshot's own cluster" in refused.stderr

@@ -11,7 +11,6 @@ import msgpack
 
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import MsgpackSerde
-from kraft_trio.cli.metadata_frame import decode_metadata_frame
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, SerdeError
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.errors import KvError
@@ -28,6 +27,7 @@ from kraft_trio.kv.requests import (
 )
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
 from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from scripts.fuzzing.decoder import MSGPACK_AT_LEAST, Decoder
 from scripts.fuzzing.streams import Given, run
 

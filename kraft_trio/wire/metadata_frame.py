@@ -12,9 +12,9 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.cli.metadata_schemas import SCHEMAS
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.wire.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema import EntityShape, FieldShape
 from kraft_trio.wire.schema_reader import message_reader
 
