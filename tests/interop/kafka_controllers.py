@@ -82,6 +82,9 @@ class Controllers:
         process.kill()
         process.wait(JVM_SECONDS)
 
+    def process_id(self, node_id: int) -> int:
+        return self._processes[node_id].pid
+
     def log_end(self, node_id: int) -> tuple[int, int]:
         """Epoch and end offset (exclusive) of a stopped node's log, as `kraft storage recover` shows them."""
         shown = kraft("storage", "recover", "-c", str(self.properties(node_id)), "--unsafe-only-voter").stdout

@@ -36,6 +36,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_mixed_membership.py": "voter changes among TestRaftServer, Kafka's controllers and our nodes",
     "interop/test_kafka_mixed_quorum.py": "TestRaftServer and our nodes in one quorum",
     "interop/test_kafka_mixed_tools.py": "Kafka's tools and ours on the same nodes and files",
+    "interop/test_kafka_directory_locks.py": "our commands on directories of Kafka's controllers",
     "interop/test_kafka_moved_quorum.py": "our recovery of Kafka's controllers",
     "interop/test_kafka_observer.py": "TestRaftServer as observer and voter of our log",
     "interop/test_kafka_poison.py": "Kafka's log reader on batches that it cannot read",
