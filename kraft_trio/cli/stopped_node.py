@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import trio
 
 from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
+from kraft_trio.config.kafka_start import why_kafkas
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.finding import room_text
 from kraft_trio.protocol.leaderless_findings import runs_nevertheless
@@ -41,23 +42,33 @@ async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
     silent = [one for one in situation.claims if is_own(one) and one.problem is not None and not runs_nevertheless(one)]
     if not silent:
         return situation
-    problem: str | None = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
+    hangs = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
+    found: dict[str, Any] = {"directory_problem": hangs}
     with trio.move_on_after(DISK_TIMEOUT_S):
-        problem = await trio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
-    claims = (attrs.evolve(one, directory_problem=problem) if one in silent else one for one in situation.claims)
+        found = await trio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
+    claims = (attrs.evolve(one, **found) if one in silent else one for one in situation.claims)
     return attrs.evolve(situation, claims=tuple(claims))
 
 
-def _look(config: NodeConfig) -> str | None:
+def _look(config: NodeConfig) -> dict[str, Any]:
+    """The fields of the node's claim.  A witness has the controllers' records, and tells nothing of the other nodes."""
     disk = RealDisk()
     try:
-        return directory_problem(disk, config) or trio.run(refusal_of_static_voters, disk, config)
+        is_kafkas = None if config.witness else why_kafkas(disk, config) is not None
+        return {"is_kafkas": is_kafkas, "directory_problem": _problem(disk, config, is_kafkas=is_kafkas is True)}
+    finally:
+        disk.close()
+
+
+def _problem(disk: Disk, config: NodeConfig, *, is_kafkas: bool) -> str | None:
+    try:
+        problem = directory_problem(disk, config)
+        # Kafka goes by what its file says.
+        return problem or (None if is_kafkas else trio.run(refusal_of_static_voters, disk, config))
     except StorageError as error:
         return f"{error}."
     except OSError as error:
         return f"{config.metadata_log_dir}: cannot be read: {error.strerror or error}."
-    finally:
-        disk.close()
 
 
 def directory_problem(disk: Disk, config: NodeConfig) -> str | None:

@@ -225,6 +225,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         lost_records=line_of(status.get("lostRecords")),
         has_uncommitted_change=status.get("uncommittedVoterChange") is True,
         shared_id=shared_id_of(status),
+        is_witness=status.get("isWitness") is True,
         restored=restored_of(status),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)

@@ -21,20 +21,27 @@ def refuse_kafkas_place(disk: Disk, config: NodeConfig) -> None:
     Such a node would lead one day, and then no controller is active.  ControllersGuard ends it too, but only once it
     has met a controller.  Only reads.
     """
+    found = why_kafkas(disk, config)
+    if found is not None:
+        raise ConfigError(f"{found}, or kraft.witness=true, or {KEY_OF_FIELD['unsafe_kafka_directory'].name}=true")
+
+
+def why_kafkas(disk: Disk, config: NodeConfig) -> str | None:
+    """What says that the file or the directory is Kafka's, and what to do; None if nothing does.  Only reads."""
     if config.witness or config.unsafe_kafka_directory or config.topic_name != METADATA_TOPIC:
-        return
-    anyway = f"{KEY_OF_FIELD['unsafe_kafka_directory'].name}=true"
+        return None
     if config.keys_of_kafka:
         more = len(config.keys_of_kafka) - _SHOWN
         named = ", ".join(config.keys_of_kafka[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        raise ConfigError(
+        return (
             f"{named}: the file is that of a controller or broker of Apache Kafka: {_INSTEAD}; a node of kraft-trio "
-            f"needs a file without such keys, or kraft.witness=true, or {anyway}"
+            "needs a file without such keys"
         )
     observes = "controller" not in config.process_roles
     found = trace_of_kafka(disk, config.metadata_log_dir, config.topic_name, may_observe=observes)
-    if found is not None:
-        raise ConfigError(
-            f"{found}, so the directory is that of a controller or broker: {_INSTEAD}; a node of kraft-trio needs "
-            f"another directory, or kraft.witness=true, or {anyway}"
-        )
+    if found is None:
+        return None
+    return (
+        f"{found}, so the directory is that of a controller or broker: {_INSTEAD}; a node of kraft-trio needs another "
+        "directory"
+    )

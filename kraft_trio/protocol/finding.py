@@ -45,9 +45,24 @@ def quorum_command(situation: Situation, subcommand: str) -> str:
 
 
 def start_command(situation: Situation) -> str:
-    """How to start a voter that is down.  It tells no more what it is, so both ways are named beside Kafka's."""
-    is_beside_kafka = any(claim.log_end is None and claim.reported_end is not None for claim in situation.answers)
-    return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}" if is_beside_kafka else START
+    """How to start a node that is down.  It does not say what it is any more:
+
+    | what its file and directory, on this machine, say | nodes that answer                | command                 |
+    |---------------------------------------------------|----------------------------------|-------------------------|
+    | Kafka's                                           | any                              | Kafka's                 |
+    | ours                                              | any                              | ours                    |
+    | not known                                         | ours, neither Kafka's            | ours                    |
+    | not known                                         | Kafka's, or witnesses alone      | Kafka's first, and ours |
+    | not known                                         | none that says what it is        | ours first, and Kafka's |
+    """
+    found_here = [claim.is_kafkas for claim in situation.claims if claim.is_kafkas is not None]
+    if found_here:
+        return START_KAFKA if any(found_here) else START
+    has_kafkas = any(claim.log_end is None and claim.denial is None for claim in situation.answers)
+    ours = [claim for claim in situation.answers if claim.log_end is not None]
+    if has_kafkas or (ours and all(claim.is_witness for claim in ours)):
+        return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}"
+    return START if ours else f"{START}  # or, for a controller of Apache Kafka: {START_KAFKA}"
 
 
 def room_text(free_bytes: int) -> str:

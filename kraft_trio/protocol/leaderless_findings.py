@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from kraft_trio.protocol.finding import RECOVER, START, Finding, Severity, ids_text, listed, number_word, quorum_command
+from kraft_trio.protocol.finding import (
+    RECOVER,
+    Finding,
+    Severity,
+    ids_text,
+    listed,
+    number_word,
+    quorum_command,
+    start_command,
+)
 from kraft_trio.protocol.quorum_situation import Claim, Situation, end_of
 from kraft_trio.protocol.tls_problems import tls_problem
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -45,7 +54,7 @@ def without_leader(situation: Situation) -> Iterator[Finding]:
             f"{'is' if majority == 1 else 'are'} needed, and {number_word(len(answering))} can be reached. "
             f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them{restart}. {RECOVER}"
         )
-        yield Finding(Severity.CRITICAL, "no-majority", text, START)
+        yield Finding(Severity.CRITICAL, "no-majority", text, start_command(situation))
     if any(claim.has_uncommitted_change and same_voters(claim, voters) for claim in answering):
         text = (
             f"The voters {ids_text(voters)} come from a voter change that is not committed. They count nevertheless: "

@@ -82,7 +82,9 @@ def _no_answer(situation: Situation) -> Iterator[Finding]:
     elif any(_is_closed(claim) for claim in silent):
         fits = f"do the port and `security.protocol` in {situation.command_config} fit it?"
         advice += f" Something runs where the connection is closed: {fits} {_CLOSED_LINE}"
-    yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", START)
+    yield Finding(
+        Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", start_command(situation)
+    )
 
 
 def _is_closed(claim: Claim) -> bool:

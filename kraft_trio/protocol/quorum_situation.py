@@ -64,6 +64,10 @@ class Claim:
     """A node id that two processes have, and how this node knows it."""
     restored: tuple[Restored, ...] = ()
     """The voters that came back to it, within a day, without records that they had acknowledged."""
+    is_witness: bool = False
+    """Whether it is a voter that leads only if the logs leave nobody else (`kraft.witness`)."""
+    is_kafkas: bool | None = None
+    """Whether the file and the directory of a node that does not answer are Kafka's, if this machine has them."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 

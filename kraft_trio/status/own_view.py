@@ -24,6 +24,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "directoryId": directory_id_to_text(tree.key.directory_id),
         "role": "observer" if role == "follower" and not is_voter else role,
         "isVoter": is_voter,
+        "isWitness": tree.config.witness,
         "epoch": view.epoch,
         "leaderId": view.leader_id,
         "highWatermark": high_watermark,

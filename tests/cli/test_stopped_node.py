@@ -64,6 +64,20 @@ def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys:
     assert f"127.0.0.1:{config.listeners[0].endpoint.port} does not answer. Found on this machine: {full}\n" in told
 
 
+@pytest.mark.parametrize("is_witness", [False, True])
+def test_node_is_started_as_its_directory_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_witness: bool
+) -> None:
+    file, _ = formatted(tmp_path)
+    with Path(file).open("a") as properties:
+        properties.write(f"kraft.witness={is_witness}\n")
+    (tmp_path / "node" / "bootstrap.checkpoint").touch()
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    kafkas = "    bin/kafka-server-start.sh FILE\n"
+    both = "    kraft server start -c FILE  # or, for a controller of Apache Kafka: bin/kafka-server-start.sh FILE\n"
+    assert (both if is_witness else kafkas) in capsys.readouterr().out
+
+
 def test_directory_of_an_observer_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It has no controller listener, and nobody names it while it is down."""
     asked, own = free_ports(2)

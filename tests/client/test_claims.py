@@ -63,6 +63,13 @@ async def test_one_node_leads_to_all_others(cluster: Cluster) -> None:
     assert codes(situation) == ["survival"]
 
 
+@on_cluster(witnesses=(2,))
+async def test_witness_tells_that_it_is_one(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    situation = await asked(cluster, 1, 2, 3)
+    assert [claim.node_id for claim in situation.claims if claim.is_witness] == [2]
+
+
 @on_cluster()
 async def test_a_node_that_hangs_delays_no_other(cluster: Cluster) -> None:
     await cluster.wait_for_leader()

@@ -7,7 +7,7 @@ import pytest
 
 from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import findings
-from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.protocol.quorum_situation import Claim, Situation
 from tests.protocol.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
 
 
@@ -29,15 +29,49 @@ def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
     assert command == "kraft server start -c FILE"
 
 
+OURS = "kraft server start -c FILE"
+KAFKAS = "bin/kafka-server-start.sh FILE"
+KAFKAS_OR_OURS = f"{KAFKAS}  # or, for a node of kraft-trio: {OURS}"
+OURS_OR_KAFKAS = f"{OURS}  # or, for a controller of Apache Kafka: {KAFKAS}"
+
+
+def found_here(node_id: int, *, is_kafkas: bool | None) -> Claim:
+    """A node that does not answer, and whose file and directory are on this machine."""
+    return attrs.evolve(silent(node_id), is_kafkas=is_kafkas)
+
+
+@pytest.mark.parametrize(
+    ("claims", "command"),
+    [
+        ((says(1, leader=None), silent(2), silent(3)), OURS),
+        ((attrs.evolve(kafka(1, None), voter_ids=(1, 2, 3)), silent(2), silent(3)), KAFKAS_OR_OURS),
+        ((silent(1), says(2, leader=None, is_witness=True), silent(3)), KAFKAS_OR_OURS),
+        ((silent(1), says(2, leader=None), says(3, leader=None, is_witness=True)), None),  # nothing is to be started
+        ((silent(1), silent(2), silent(3)), OURS_OR_KAFKAS),
+        ((found_here(1, is_kafkas=True), silent(2), silent(3)), KAFKAS),
+        ((found_here(1, is_kafkas=False), silent(2), silent(3)), OURS),
+        ((found_here(1, is_kafkas=None), silent(2), silent(3)), OURS_OR_KAFKAS),
+        ((found_here(1, is_kafkas=True), says(2, leader=None, is_witness=True), silent(3)), KAFKAS),
+        ((found_here(1, is_kafkas=False), says(2, leader=None, is_witness=True), silent(3)), OURS),
+    ],
+)
+def test_node_without_a_leader_is_started_as_what_it_is(claims: tuple[Claim, ...], command: str | None) -> None:
+    commands = {
+        one.command for one in findings(Situation(claims)) if one.command and "metadata-quorum" not in one.command
+    }
+    assert commands == ({command} if command else set())
+
+
 def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours() -> None:
     follower = attrs.evolve(kafka(2, 1), reported_end=10)
-    both = "bin/kafka-server-start.sh FILE  # or, for a node of kraft-trio: kraft server start -c FILE"
     found = advice(Situation((says(1), follower, silent(3)), led(UP, UP, OFFLINE)))
-    assert [command for _, command in found] == [both]
+    assert [command for _, command in found] == [KAFKAS_OR_OURS]
     found = advice(Situation((says(1), follower, silent(3)), led(OFFLINE, UP, OFFLINE)))
-    assert found[-1][1] == both
+    assert found[-1][1] == KAFKAS_OR_OURS
+    found = advice(Situation((says(1), follower, found_here(3, is_kafkas=True)), led(UP, UP, OFFLINE)))
+    assert [command for _, command in found] == [KAFKAS]
     survival = findings(Situation((follower, silent(3)), led(OFFLINE, UP, OFFLINE)))[0]
-    assert (survival.code, survival.command) == ("survival", both)
+    assert (survival.code, survival.command) == ("survival", KAFKAS_OR_OURS)
 
 
 def test_voter_is_not_replaced_while_nothing_can_be_committed() -> None:
