@@ -15,6 +15,7 @@ from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.request_failures import RequestFailures
+from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
 from kraft_trio.actors.voter_addresses import VoterAddresses
 from kraft_trio.messages import ElectionMessage, Stamp
@@ -66,6 +67,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp, log_config: LogConf
         log=log,
         snapshot_fetch=SnapshotFetch(machine.disk, log),
         fetch_problem=FetchProblem(),
+        restored=RestoredVoters(lambda: 0),
         removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
         client=client,
         addresses=VoterAddresses(client, LISTENER),
