@@ -332,7 +332,15 @@ class Election:
             may_lead=self._restraint is None or self._restraint.may_lead(self.last_heard_s),
             doubts_leader=self._restraint is not None and self._restraint.doubts_leader(self._tasks.replication),
             previous_voters=self._previous_voters,
+            listener=self._config.controller_listener_name,
+            hears_leader=self._hears_leader,
         )
+
+    @property
+    def _hears_leader(self) -> bool:
+        """Whether the leader that this node follows, or the majority that it leads, was heard in the last timeout."""
+        heard_s = self.last_heard_s if isinstance(self._role, Follower | Leader) else None
+        return heard_s is not None and trio.current_time() - heard_s < self._config.fetch_timeout_ms / 1000
 
     # A witness leaves the elections to others
 

@@ -66,10 +66,14 @@ class ElectionResponses:
             case BeginQuorumEpochReceived(request=begun, reply=begin):
                 if ruling.is_too_far_ahead:
                     self._guard.refused("BeginQuorumEpoch", str(begun.leader_id), begun.leader_epoch, self._epoch)
+                if ruling.is_strange:
+                    self._guard.refused_address(begun.leader_id, begun.leader_epoch, begun.leader_endpoints)
                 begin.answer(BeginQuorumEpochResponse(**common))
             case EndQuorumEpochReceived(request=ended, reply=end):
                 if ruling.is_too_far_ahead:
                     self._guard.refused("EndQuorumEpoch", str(ended.leader_id), ended.leader_epoch, self._epoch)
+                if ruling.is_strange:
+                    self._guard.refused_address(ended.leader_id, ended.leader_epoch, ended.leader_endpoints)
                 end.answer(EndQuorumEpochResponse(**common))
 
     def fail(self, message: ElectionMessage, error: Exception) -> None:

@@ -86,7 +86,7 @@ class EpochAnnouncer:
             await trio.sleep(self._context.retry_backoff_s())
 
     async def _announce_move(self) -> None:
-        """Announce to the bootstrap servers until each has answered."""
+        """Announce to the bootstrap servers until each has answered, and has not refused the address."""
         interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
         asked: set[Endpoint] = set()
         answered: set[Endpoint] = set()
@@ -105,7 +105,10 @@ class EpochAnnouncer:
             await trio.sleep(interval_s)
 
     async def _announce_to_server(self, endpoint: Endpoint) -> bool:
-        """Whether the server has answered."""
+        """Whether the server has answered, and need not be told again.
+
+        A node that still hears an earlier leader does not believe in the new address yet.
+        """
         request = announcement(self._context, ANY_VOTER)
         try:
             response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
@@ -113,7 +116,8 @@ class EpochAnnouncer:
             log.debug("announcement failed", endpoint=str(endpoint), epoch=self._context.epoch, reason=str(error))
             return False
         await self._learn(response)
-        return True
+        is_refused = response.partition_error == ErrorCode.unknown_leader_epoch
+        return not (is_refused and response.leader_epoch <= self._context.epoch)
 
     @property
     def _timeout_ms(self) -> int:

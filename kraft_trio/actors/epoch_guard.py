@@ -1,4 +1,4 @@
-"""Limits how far requests move this node's epoch, and logs what it refused."""
+"""Limits how far requests move this node's epoch, and logs requests of leaders that were refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from kraft_trio.logs import get_logger
 from kraft_trio.messages import BeginQuorumEpochReceived, ElectionMessage, EndQuorumEpochReceived, VoteReceived
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_requested_epoch
 from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.protocol.types import Endpoints
 
 log = get_logger(__name__)
 
 QUIET_S: Final = 10.0
 """Least time between two log lines about the same kind of refusal."""
+
+ADDRESS: Final = "address"
 
 RECOVER: Final = "stop every replica of the quorum and bring their epochs down with `kraft storage recover`"
 
@@ -46,11 +49,8 @@ class EpochGuard:
     def refused(self, kind: str, sender: str, named_epoch: int, own_epoch: int) -> None:
         """Count a message that named an epoch too far ahead, and log it."""
         self._refusals.epochs += 1
-        now_s = trio.current_time()
-        if now_s < self._said_at_s.get(kind, -QUIET_S) + QUIET_S:
-            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+        if not self._is_to_be_said(kind):
             return
-        self._said_at_s[kind] = now_s
         log.warning(
             "epoch too far ahead, refused",
             message=kind,
@@ -61,3 +61,26 @@ class EpochGuard:
             to_do="none if the quorum is in that epoch: this node asks its voters and follows; "
             "else find who connects to the controller listener",
         )
+
+    def refused_address(self, leader_id: int, named_epoch: int, endpoints: Endpoints) -> None:
+        """Count a request of a leader with an address that nobody else knows, and log it."""
+        self._refusals.addresses += 1
+        if not self._is_to_be_said(ADDRESS):
+            return
+        log.warning(
+            "leader at an unknown address, refused",
+            leader_id=leader_id,
+            named_epoch=named_epoch,
+            endpoints=", ".join(f"{name}://{endpoint}" for name, endpoint in endpoints),
+            refused_since_last_line=self._unsaid.pop(ADDRESS, 0),
+            to_do="none if that voter has moved: this node follows once it no longer hears its leader; "
+            "else find who connects to the controller listener",
+        )
+
+    def _is_to_be_said(self, kind: str) -> bool:
+        now_s = trio.current_time()
+        if now_s < self._said_at_s.get(kind, -QUIET_S) + QUIET_S:
+            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+            return False
+        self._said_at_s[kind] = now_s
+        return True

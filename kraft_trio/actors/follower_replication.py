@@ -329,7 +329,7 @@ class FollowerReplication:
         try:
             try:
                 await self._context.snapshot_fetch.take(response)
-            except (ProtocolError, DiskFullError) as error:
+            except (CorruptSnapshotError, ProtocolError, DiskFullError) as error:
                 self._refuse_snapshot(error)
                 return False
             await self._note_fetched()

@@ -6,6 +6,8 @@ judges the message again, because the log's end may have moved until then (rule 
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from kraft_trio.messages import (
@@ -86,6 +88,10 @@ class Situation:
     """Whether a pre-vote of another voter makes this node give up the leader that it follows."""
     previous_voters: VoterSet = VoterSet()
     """The set before `voters`, or an empty set if `voters` is known to be committed."""
+    listener: str = ""
+    """The name of the listener at which this node would fetch from a leader."""
+    hears_leader: bool = False
+    """Whether this node follows a leader that has answered it, or leads a majority that has fetched, not long ago."""
 
     @property
     def may_stand(self) -> bool:
@@ -100,6 +106,19 @@ class Situation:
         long enough to be elected, so that no other node could commit the removal (Ongaro's thesis, 4.2.2).
         """
         return any(may_campaign(voters, self.key) for voters in (self.voters, self.previous_voters))
+
+    def is_strange(self, leader_id: int, told: Endpoints) -> bool:
+        """Whether a leader's request names an address that nothing but the request itself vouches for.
+
+        A leader that has moved names one, too.  So this matters only while another leader, or the same one elsewhere,
+        is heard: there is no hurry then, and what that leader answers will name its successor.
+        """
+        endpoint, voter = told.get(self.listener), self.voters.get(leader_id)
+        known = [role.leader_endpoints for role in (self.role,) if isinstance(role, Follower | Prospective)]
+        if leader_of(self.role, self.key) != leader_id:
+            known.clear()
+        known += [] if voter is None else [voter.endpoints]
+        return endpoint is not None and all(endpoints.get(self.listener) != endpoint for endpoints in known)
 
     def endpoints_of(self, leader_id: int, epoch: int, told: Endpoints) -> Endpoints:
         """The endpoints of a leader: from the message, else from the role, else from the voter set.
@@ -129,6 +148,13 @@ class Ruling:
     """The decision on a Vote."""
     is_too_far_ahead: bool = False
     """Whether the request is refused because of its epoch (`protocol.epoch_limits`)."""
+    is_strange: bool = False
+    """Whether the request is refused because of the address that it names."""
+
+
+STRANGE: Final = Ruling("UNKNOWN_LEADER_EPOCH", is_strange=True)
+"""Kafka's raft client ignores that error; INVALID_REQUEST would stop it (docs/KAFKA.md#errors-that-stop-a-java-peer).
+"""
 
 
 @attrs.frozen
@@ -201,6 +227,8 @@ def _judge_begin(now: Situation, request: BeginQuorumEpochRequest) -> Judgement:
     outcome = begin_quorum_epoch(
         now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
     )
+    if isinstance(outcome, BecomeFollower) and now.hears_leader and now.is_strange(request.leader_id, endpoints):
+        return Judgement(ruling=STRANGE)
     error = _error_of(outcome) or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
     return Judgement(_learned(now, outcome), Ruling(error, is_too_far_ahead=isinstance(outcome, TooFarAhead)))
 
@@ -210,7 +238,10 @@ def _judge_end(now: Situation, request: EndQuorumEpochRequest) -> Judgement:
     outcome = end_quorum_epoch(
         now.role, now.key, request.leader_id, request.leader_epoch, endpoints, now.highest_requested_epoch
     )
-    change = _learned(now, outcome.learned) if isinstance(outcome, LeaderResigned) else None
+    learned = outcome.learned if isinstance(outcome, LeaderResigned) else None
+    if isinstance(learned, BecomeFollower) and now.hears_leader and now.is_strange(request.leader_id, endpoints):
+        return Judgement(ruling=STRANGE)
+    change = _learned(now, learned)
     return Judgement(change, Ruling(_error_of(outcome), is_too_far_ahead=isinstance(outcome, TooFarAhead)))
 
 

@@ -98,7 +98,8 @@ class SnapshotFetch:
     async def take(self, response: FetchSnapshotResponse) -> None:
         """Write the piece of the snapshot that is in a response; the response has no error.
 
-        Raises ProtocolError, and gives the download up, if the piece does not continue it.
+        Raises ProtocolError, and gives the download up, if the piece does not continue it.  Raises CorruptSnapshotError
+        or DiskFullError, and gives it up for a while, if a batch is damaged, or if there is no room.
         """
         assert self._download is not None, "no snapshot is on its way"
         try:
@@ -110,7 +111,7 @@ class SnapshotFetch:
         except ProtocolError:
             await self.abandon()
             raise
-        except DiskFullError:
+        except (CorruptSnapshotError, DiskFullError):
             await self._give_up_for_now()
             raise
 

@@ -234,6 +234,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Produced batches refused because their records are damaged or exceed a limit, since the start.",
     ),
     _own("number-of-refused-epochs", "Messages refused because their epoch was too far ahead, since the start."),
+    _own(
+        "number-of-refused-addresses",
+        "Requests of leaders refused because nobody else knew their address, since the start.",
+    ),
     _own("request-memory-bytes", "The part of queued.max.request.bytes in use.", unit="bytes"),
     _own("number-of-slowed-requests", "Requests that had to wait for such memory, since the start."),
     _own("number-of-shortened-log-texts", "Texts cut in log lines of this process, since the start."),

@@ -38,6 +38,7 @@ class NodeLoad:
             "number-of-paused-connections": refused.pauses,
             "number-of-refused-batches": refused.batches,
             "number-of-refused-epochs": refused.epochs,
+            "number-of-refused-addresses": refused.addresses,
             "request-memory-bytes": self.request_bytes,
             "number-of-slowed-requests": self.slowed_requests,
         }

@@ -36,6 +36,8 @@ class Refusals:
     """Produced batches whose records are damaged or exceed a limit."""
     epochs: int = 0
     """Messages that named an epoch too far ahead."""
+    addresses: int = 0
+    """Requests of leaders at an address that nobody else knows, while this node heard its own leader."""
 
     def refused_stream(self) -> None:
         self.streams += 1

@@ -95,14 +95,15 @@ class PartFile:
     async def append(self, data: Buffer) -> None:
         """Write at the end, then checkpoint.  Waits for the device if that is far behind."""
         self._raise_error()
-        self._check_room(len(data))
+        self.check_room(len(data))
         self._file.append(data)
         sync_every = CONSIDERATE_SYNC_BYTES if self.is_considerate else SYNC_EVERY_BYTES
         if self._file.size() - self._synced_bytes >= sync_every:
             await self._begin_sync()
         await trio.lowlevel.checkpoint()
 
-    def _check_room(self, size: int) -> None:
+    def check_room(self, size: int) -> None:
+        """Raise OSError if the disk has no room for so many bytes more."""
         if not self._spared_bytes:
             return
         free_bytes = self._disk.free_bytes(parent(self.path))

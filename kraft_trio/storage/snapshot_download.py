@@ -64,7 +64,7 @@ class SnapshotDownload(UnfinishedSnapshot):
         self._batches: SnapshotBatches | None = None
         self._count = SnapshotCount()
         self._damage: ProtocolError | None = None
-        """What is wrong with the bytes received; `finish` raises it."""
+        """What is wrong with the bytes received."""
         super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
             self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, nursery=nursery, spared_bytes=spared_bytes)
@@ -86,7 +86,8 @@ class SnapshotDownload(UnfinishedSnapshot):
 
         `data` is not kept.  Other tasks run meanwhile, and a cancelled call may have appended the piece.  Raises
         ProtocolError, and appends nothing, if the piece is empty, does not continue the last one, exceeds the size, or
-        if the size has changed.
+        if the size has changed.  Raises CorruptSnapshotError, and abandons the download, at the first damaged batch.
+        Raises DiskFullError, before anything is written, if the disk has no room for the whole snapshot.
         """
         if self.size_in_bytes is not None and size_in_bytes != self.size_in_bytes:
             raise ProtocolError(
@@ -99,13 +100,21 @@ class SnapshotDownload(UnfinishedSnapshot):
                 f"snapshot {self.snapshot_id}: {len(data)} bytes at position {position}, expected 1 to "
                 f"{size_in_bytes - position}"
             )
-        self.size_in_bytes = size_in_bytes
         try:
+            if self.size_in_bytes is None:
+                self._part.check_room(size_in_bytes)
+                self.size_in_bytes = size_in_bytes
             await self._part.append(data)
             with memoryview(data) as piece:
                 await self._check(_WithPiece(self._part, position, piece))
         except OSError as error:
             raise self._failure(error) from error
+        await self._end_if_damaged()
+
+    async def _end_if_damaged(self) -> None:
+        if self._damage is not None:
+            await self.abandon()
+            raise CorruptSnapshotError(f"{self.path}: {self._damage}") from self._damage
 
     async def _check(self, source: PartFile | _WithPiece) -> None:
         """Check the batches that have arrived whole, up to the first damaged one."""
@@ -131,9 +140,7 @@ class SnapshotDownload(UnfinishedSnapshot):
         assert self.is_complete, f"{self.position} of {self.size_in_bytes} bytes are here"
         try:
             await self._check(self._part)
-            if self._damage is not None:
-                await self.abandon()
-                raise CorruptSnapshotError(f"{self.path}: {self._damage}") from self._damage
+            await self._end_if_damaged()
             await self._part.finish()
         except OSError as error:
             raise self._failure(error) from error

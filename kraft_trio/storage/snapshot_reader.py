@@ -32,6 +32,9 @@ from kraft_trio.storage.unreadable import blank_text
 _SMALL_BYTES: Final = 1024 * 1024
 """A damaged snapshot up to this size is read whole, to say so if it is blank."""
 
+MAX_CONTROL_BATCH_BYTES: Final = 64 * 1024 * 1024
+"""The header has the idempotent producers, which may take some MiB."""
+
 _MOST_RECORDS: Final = 4
 """Control records that are kept of a batch: one more than may be in it."""
 
@@ -123,6 +126,13 @@ class SnapshotBatches:
         if header.size_in_bytes > left:
             raise ProtocolError(f"batch at position {position}: {left} bytes are left, it has {header.size_in_bytes}")
         _check_place(position, header, self._next_offset, self._epoch)
+        if not position and not header.is_control:
+            raise ProtocolError("batch at position 0: a snapshot has one header, as its first record")
+        if header.is_control and header.size_in_bytes > MAX_CONTROL_BATCH_BYTES:
+            raise ProtocolError(
+                f"batch at position {position}: {header.size_in_bytes} bytes of control records, expected "
+                f"{MAX_CONTROL_BATCH_BYTES} at most"
+            )
         if header.size_in_bytes > end - position:
             return None
         batch = _read_batch(source, position, header)

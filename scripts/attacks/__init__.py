@@ -17,6 +17,7 @@ ATTACKS = (
     "mutations",
     "frames",
     "forged",
+    "strange-leader",
     "producer-ids",
     "many-producers",
     "changes",

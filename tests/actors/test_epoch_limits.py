@@ -18,7 +18,7 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoints
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
+from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.storage.quorum_state import decode_quorum_state, encode_quorum_state, with_crc
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -35,13 +35,15 @@ KINDS = ["vote", "pre-vote", "begin", "end", "fetch"]
 
 
 async def send(cluster: Cluster, node_id: int, kind: str, epoch: int) -> ErrorCode:
-    """Send a stranger's request that names that epoch; the partition's error in the answer."""
+    """Send a stranger's request that names that epoch; the partition's error in the answer.
+
+    It names no address, which would be a reason of its own to refuse it (test_strange_leaders.py).
+    """
     answer: Any
-    endpoints = Endpoints({LISTENER: cluster.endpoint_of(9)})
     async with RawClient.connected(cluster, node_id) as client:
         if kind == "begin":
             begin = BeginQuorumEpochRequest(
-                CLUSTER_ID, -1, TOPIC, 0, STRANGER.directory_id, STRANGER.id, epoch, endpoints
+                CLUSTER_ID, -1, TOPIC, 0, STRANGER.directory_id, STRANGER.id, epoch, Endpoints()
             )
             answer = await client.ask(BEGIN_QUORUM_EPOCH, begin)
         elif kind == "end":

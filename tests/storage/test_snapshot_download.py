@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageFailure
+from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage import snapshot_reader
+from kraft_trio.storage.batch import encode_control_batch
+from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, HEADER_BYTES
+from kraft_trio.storage.control_records import SnapshotHeader
 from kraft_trio.storage.snapshot_download import BATCHES_AT_A_TIME, SnapshotDownload
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
+from kraft_trio.storage.snapshot_reader import MAX_CONTROL_BATCH_BYTES, ControlState, check_snapshot
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files, write_snapshot
 
 ID = OffsetAndEpoch(5, 1)
@@ -33,6 +36,20 @@ async def fetch(download: SnapshotDownload, whole: bytes = WHOLE, piece: int = 5
     while not download.is_complete:
         at = download.position
         await download.append(at, whole[at : at + piece], len(whole))
+
+
+def header_of(*, is_control: bool) -> bytes:
+    """The header of a batch of almost 2 GiB, which is where a snapshot's header should be."""
+    header = bytearray(encode_control_batch([SnapshotHeader(0)], timestamp_ms=0, leader_epoch=ID.epoch)[:HEADER_BYTES])
+    header[8:12] = (2**31 - 1).to_bytes(4, "big")
+    if not is_control:
+        header[22] &= ~CONTROL_ATTRIBUTE
+    return bytes(header)
+
+
+async def fetch_and_finish(download: SnapshotDownload, whole: bytes) -> None:
+    await fetch(download, whole)
+    await download.finish()
 
 
 async def fetch_all(disk: SimulatedDisk) -> None:
@@ -94,18 +111,17 @@ async def test_every_damaged_byte_is_found_and_nothing_is_left() -> None:
         damaged = bytearray(WHOLE)
         damaged[position] ^= 0x10
         async with SnapshotDownload(disk, "/d", ID) as download:
-            await fetch(download, bytes(damaged))
             with pytest.raises(CorruptSnapshotError, match=rf"{PATH}: .*position"):
-                await download.finish()
-        assert disk.list_directory("/d") == []
+                await fetch_and_finish(download, bytes(damaged))
+            assert disk.list_directory("/d") == []
 
 
 async def test_another_snapshot_under_that_id_is_refused() -> None:
     disk = new_disk()
     async with SnapshotDownload(disk, "/d", OffsetAndEpoch(5, 2)) as download:
-        await fetch(download)
         with pytest.raises(CorruptSnapshotError, match="epoch 1, expected that of the snapshot's id, 2"):
-            await download.finish()
+            await fetch(download)
+        assert download.position <= 100, "the first batch shows it"
 
 
 async def test_cancelled_leaves_nothing_and_interrupted_starts_over() -> None:
@@ -244,3 +260,30 @@ async def test_a_crash_at_any_call_leaves_it_whole_or_not_at_all() -> None:
         assert set(disk.peek_names("/d")) <= {NAME, f"{NAME}.part"}
         assert disk.peek(PATH) in (None, WHOLE)
     assert point > 20
+
+
+@pytest.mark.parametrize(
+    ("rubbish", "message"),
+    [
+        (b"\x55" * 100, "position 0"),
+        (b"\x00" * 100, "position 0"),
+        (header_of(is_control=False), "one header, as its first record"),
+        (header_of(is_control=True), f"bytes of control records, expected {MAX_CONTROL_BATCH_BYTES} at most"),
+    ],
+)
+async def test_first_piece_of_rubbish_ends_the_download(rubbish: bytes, message: str) -> None:
+    disk = new_disk()
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        with pytest.raises(CorruptSnapshotError, match=message):
+            await download.append(0, rubbish, 2**40)
+        assert disk.list_directory("/d") == []
+
+
+async def test_snapshot_larger_than_the_disk_is_refused_before_anything_is_written() -> None:
+    disk = new_disk()
+    disk.capacity = 1024**3
+    async with SnapshotDownload(disk, "/d", ID) as download:
+        with pytest.raises(DiskFullError, match="no room"):
+            await download.append(0, WHOLE[:50], 2**62)
+        assert download.position == 0
+    assert disk.list_directory("/d") == []
