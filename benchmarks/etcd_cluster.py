@@ -1,10 +1,9 @@
-"""Three etcd members on loopback with their defaults (fsync on), as Debian's etcd-server installs them."""
+"""Three etcd members on loopback with their defaults (fsync on)."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 import attrs
 import trio
 
-from benchmarks.children import Child, poll_until, run_to_end, start_child, stopping
+from benchmarks.children import Child, poll_until, start_child, stopping
+from harness.etcd import etcd_program, etcd_version
 from harness.ports import free_ports
 
 LEADER_SECONDS = 30.0
@@ -22,8 +22,8 @@ QUOTA_BYTES = 8 << 30
 
 def why_unavailable() -> str | None:
     """Why etcd cannot be measured on this machine, in one line; None when it can."""
-    if shutil.which("etcd") is None:
-        return "etcd is not installed (Debian: apt-get install etcd-server)"
+    if etcd_program() is None:
+        return "there is no etcd (scripts/get-etcd)"
     try:
         import grpc  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
@@ -32,8 +32,13 @@ def why_unavailable() -> str | None:
 
 
 async def version() -> str:
-    output = await run_to_end(["etcd", "--version"], seconds=10)
-    return output.splitlines()[0].split(":")[1].strip()
+    return await trio.to_thread.run_sync(etcd_version, _program())
+
+
+def _program() -> Path:
+    program = etcd_program()
+    assert program is not None, "why_unavailable tells"
+    return program
 
 
 @attrs.define
@@ -65,7 +70,7 @@ class EtcdCluster:
         peer_url = f"http://127.0.0.1:{self.peer_ports[member]}"
         peers = ",".join(f"m{other}=http://127.0.0.1:{port}" for other, port in self.peer_ports.items())
         command = [
-            *("etcd", "--name", f"m{member}", "--data-dir", str(self.directory / f"m{member}")),
+            *(str(_program()), "--name", f"m{member}", "--data-dir", str(self.directory / f"m{member}")),
             *("--listen-client-urls", client_url, "--advertise-client-urls", client_url),
             *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
             *("--initial-cluster", peers, "--initial-cluster-state", "new"),

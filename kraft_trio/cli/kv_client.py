@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.kv.errors import Code, KvError
-from kraft_trio.kv.proto_json import dumps, structure
+from kraft_trio.kv.proto_json import dumps, parse, structure
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
 
 M = TypeVar("M")
@@ -34,7 +34,7 @@ class KvClient:
         Raises KvError if the store refuses, and NetworkError if no endpoint answers.
         """
         with self._open(path, request, self._timeout_s) as answer:
-            return structure(response, json.loads(answer.read()))
+            return parse(response, answer.read().decode())
 
     def stream(self, path: str, request: object, response: type[M]) -> Iterator[M]:
         """Yield the answers until the server ends the stream.  Raises KvError and NetworkError."""

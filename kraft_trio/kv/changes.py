@@ -24,10 +24,10 @@ class Changes:
 
     def check_put(self, request: PutRequest) -> None:
         """Raises KvError if the present state does not allow the request."""
-        if (request.ignore_value or request.ignore_lease) and self.store.at(request.key, None) is None:
-            raise KvError(*KEY_NOT_FOUND)
         if request.lease:
             self.leases.find(request.lease)
+        if (request.ignore_value or request.ignore_lease) and self.store.at(request.key, None) is None:
+            raise KvError(*KEY_NOT_FOUND)
 
     def put(self, request: PutRequest) -> PutResponse:
         """Execute a request that was checked.  Raises KvError if the answer is too large."""

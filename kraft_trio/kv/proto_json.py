@@ -1,7 +1,8 @@
 """Messages as the JSON of etcd's gateway, a dialect of protobuf's JSON mapping.
 
 Bytes are base64, 64-bit numbers are text, enums are names, and a field with its default is left out.  Numbers may come
-as numbers, enums as numbers, and names in camel case.
+as numbers, enums as numbers, and names in camel case.  No field may come twice, nor two fields of which a message has
+one at most.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
+from kraft_trio.kv.json_text import WHITESPACE, JsonNumber, JsonObject, decode_base64, decode_first, integer
+from kraft_trio.kv.requests import ONE_OF
 from kraft_trio.kv.shapes import Field, Kind, cached_by_class, fields_of
 
 M = TypeVar("M")
@@ -23,8 +26,6 @@ MAX_ITEMS: Final = 20_000
 """Objects, arrays, fields and elements of a message.  A large transaction has 16 for each of its operations."""
 CHUNK_CHARACTERS: Final = 128 * 1024
 """Size of the parts in which a large message is encoded."""
-WHITESPACE: Final = " \t\r\n"
-_decoder = json.JSONDecoder()
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -40,7 +41,7 @@ def parse(cls: type[M], text: str) -> M:
     """
     _check_items(text)
     try:
-        value, _ = _decoder.raw_decode(text.lstrip(WHITESPACE) or "{}")
+        value, _ = decode_first(text.lstrip(WHITESPACE) or "{}")
     except (ValueError, RecursionError) as error:
         raise bad_json(f"no JSON: {error}") from None
     return structure(cls, value)
@@ -50,7 +51,7 @@ def parse_first(cls: type[M], text: str) -> tuple[M, str]:
     """Read the first message of a text, and return it with what follows it.  Raises KvError."""
     text = text.lstrip(WHITESPACE)
     try:
-        value, end = _decoder.raw_decode(text)
+        value, end = decode_first(text)
     except (ValueError, RecursionError) as error:
         raise bad_json(f"no JSON: {error}") from None
     _check_items(text[:end])
@@ -105,15 +106,29 @@ def structure(cls: type[M], value: object) -> M:
 
 
 def _structure(cls: type[M], value: object) -> M:
-    if not isinstance(value, dict):
+    if isinstance(value, dict):
+        value = JsonObject(value.items())
+    if not isinstance(value, JsonObject):
         raise bad_json(f"{cls.__name__}: {_shown(value)} given, an object expected")
-    readers = _readers(cls)
-    found = {}
-    for name, part in value.items():
+    readers, only_one = _readers(cls), ONE_OF.get(cls, frozenset())
+    found: dict[str, Any] = {}
+    seen: set[str] = set()
+    chosen = None
+    for name, part in value:
         reader = readers.get(name)
-        if reader is not None and part is not None:
-            field, read = reader
-            found[field.name] = read(part)
+        if reader is None:
+            continue
+        field, read = reader
+        if field.name in seen:
+            raise bad_json(f"{cls.__name__}: {field.json_name} given twice")
+        seen.add(field.name)
+        if part is None:
+            continue
+        if field.name in only_one:
+            if chosen is not None:
+                raise bad_json(f"{cls.__name__}: both {chosen} and {field.json_name} given")
+            chosen = field.json_name
+        found[field.name] = read(part)
     return cls(**found)
 
 
@@ -225,7 +240,13 @@ def _camel_case(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return json.dumps(value)[:40]
+    if isinstance(value, JsonNumber):
+        return value[:40]
+    if isinstance(value, str):
+        return json.dumps(value[:40])
+    return (
+        "an object" if isinstance(value, JsonObject) else "an array" if isinstance(value, list) else json.dumps(value)
+    )
 
 
 def _wrong(field: Field, value: object, expected: str) -> KvError:
@@ -233,8 +254,10 @@ def _wrong(field: Field, value: object, expected: str) -> KvError:
 
 
 def _read_repeated(field: Field, read: Callable[[Any], Any], value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list):
+    if not isinstance(value, list) or isinstance(value, JsonObject):
         raise _wrong(field, value, "an array")
+    if field.kind is Kind.ENUM:
+        value = [one for one in value if not _is_unknown_name(field, one)]
     return tuple(map(read, value))
 
 
@@ -247,25 +270,21 @@ def _read_unsigned(field: Field, value: object) -> int:
 
 
 def _number(field: Field, value: object, low: int, high: int) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str):
-        try:
-            value = int(value.encode("ascii"))
-        except ValueError:
-            raise _wrong(field, value, "a number") from None
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < high:
+    found = integer(value, low, high) if isinstance(value, str) else None
+    if found is None:
         raise _wrong(field, value, "a number of 64 bits")
-    return value
+    return found
 
 
 def _read_bytes(field: Field, value: object) -> bytes:
-    if isinstance(value, str):
-        try:
-            return binascii.a2b_base64(value, strict_mode=True)
-        except (binascii.Error, ValueError):
-            pass
-    raise _wrong(field, value, "base64")
+    found = decode_base64(value) if _is_text(value) else None
+    if found is None:
+        raise _wrong(field, value, "base64")
+    return found
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and not isinstance(value, JsonNumber)
 
 
 def _read_truth(field: Field, value: object) -> bool:
@@ -275,17 +294,25 @@ def _read_truth(field: Field, value: object) -> bool:
 
 
 def _read_text(field: Field, value: object) -> str:
-    if not isinstance(value, str):
+    if not _is_text(value):
         raise _wrong(field, value, "a text")
     return value
 
 
 def _read_enum(field: Field, value: object) -> IntEnum:
+    """A name that is not known means nothing, as in etcd: a newer client may know more of them."""
     cls: type[IntEnum] = field.cls
+    if _is_unknown_name(field, value):
+        default: IntEnum = field.default
+        return default
     try:
-        return cls[value] if isinstance(value, str) else cls(_read_integer(field, value))
-    except (KeyError, ValueError):
+        return cls[value] if _is_text(value) else cls(_number(field, value, -(2**31), 2**31))
+    except ValueError:
         raise _wrong(field, value, f"one of {', '.join(cls.__members__)}") from None
+
+
+def _is_unknown_name(field: Field, value: object) -> bool:
+    return _is_text(value) and value not in field.cls.__members__
 
 
 def _read_message(field: Field, value: object) -> object:

@@ -6,6 +6,7 @@ The requests that change the store are commands in the log, so a field may be ad
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any, Final
 
 import attrs
 
@@ -255,6 +256,13 @@ class AlarmRequest:
     member_id: int = attrs.field(default=0, metadata={JSON_NAME: "memberID", UNSIGNED: True})
     alarm: AlarmType = AlarmType.NONE
 
+
+ONE_OF: Final[dict[type[Any], frozenset[str]]] = {
+    RequestOp: frozenset({"request_range", "request_put", "request_delete_range", "request_txn"}),
+    Compare: frozenset({"version", "create_revision", "mod_revision", "value", "lease"}),
+    WatchRequest: frozenset({"create_request", "cancel_request", "progress_request"}),
+}
+"""The fields of which a message has one at most: protobuf's `oneof`."""
 
 Command = (
     PutRequest

@@ -15,6 +15,8 @@ from kraft_trio.metrics.definitions import COLLECTED_AT, NODE_LABEL, Metric
 
 Labels: TypeAlias = Mapping[str, str]
 
+PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+"""The content type."""
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _MEANING_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 

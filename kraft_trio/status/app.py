@@ -12,6 +12,7 @@ import trio
 from kraft_trio.dashboard.app import ALLOWED, EXPLAIN, Pages, error
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
 from kraft_trio.http.stream_places import StreamPlaces
+from kraft_trio.metrics.text_format import PROMETHEUS
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.status.explained import Explained
 from kraft_trio.status.health import Check, as_text, liveness, readiness
@@ -27,7 +28,6 @@ HEARTBEAT_S: Final = 15.0
 """A stream without events sends an empty comment so often, which finds out clients that are gone."""
 
 TEXT: Final = b"text/plain; charset=utf-8"
-PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
 EVENTS: Final = b"text/event-stream"
 

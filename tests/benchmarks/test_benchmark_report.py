@@ -17,6 +17,7 @@ from benchmarks.machine import Machine
 from benchmarks.measurement import LoadResult
 from benchmarks.report import Aim, Report, Section, now
 from benchmarks.side_by_side import COLUMNS, ETCD, OURS, Measured, rows_of
+from harness import etcd as etcd_harness
 
 
 def measured(p50_ms: float) -> Measured:
@@ -30,10 +31,12 @@ def test_the_ratio_is_ours_to_etcds() -> None:
 
 
 def test_a_missing_etcd_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ETCD", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(etcd_harness, "BUILT", tmp_path)
     ours, missing = rows_of({OURS: measured(0.5)})
     assert ours[1] == "0.500"
-    assert missing[0].startswith("etcd: NOT MEASURED, etcd is not installed")
+    assert missing[0].startswith("etcd: NOT MEASURED, there is no etcd (scripts/get-etcd)")
     assert len(missing) == len(COLUMNS)
 
 

@@ -111,10 +111,17 @@ class FakeClient:
         return status, json.loads(data)
 
     async def raw(
-        self, path: str, body: object, headers: Mapping[str, str] | None = None, method: str = "POST"
+        self,
+        path: str,
+        body: object,
+        headers: Mapping[str, str] | None = None,
+        method: str = "POST",
+        query: str = "",
     ) -> tuple[int, bytes]:
         answer = bytearray()
-        exchange = FakeExchange(method, path, headers or {}, [_body(body)], answer.extend, peer_host=self.host)
+        exchange = FakeExchange(
+            method, path, headers or {}, [_body(body)], answer.extend, query=query, peer_host=self.host
+        )
         await self.app(exchange)
         return exchange.status, bytes(answer)
 

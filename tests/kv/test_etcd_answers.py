@@ -1,4 +1,4 @@
-"""A gateway of ours gives the answers that etcd 3.5.21 has given (tests/kv/etcd_conversation.py)."""
+"""A gateway of ours gives the answers that etcd 3.7.3 has given (tests/kv/etcd_conversation.py)."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ async def test_the_openapi_document_describes_every_operation(cluster: Cluster) 
         served = {
             path
             for _, path in serving.clients[1].app.routes
-            if not path.startswith(("/v3beta", "/v3alpha", "/v3/kv/lease", "/openapi"))
+            if not path.startswith(("/v3beta", "/v3alpha", "/v3/kv/lease", "/openapi", "/livez/", "/readyz/"))
         }
         assert set(document["paths"]) == served
         references = set(re.findall(r"#/components/schemas/(\w+)", data.decode()))
@@ -336,3 +336,52 @@ async def test_a_record_of_a_newer_version_stops_the_store_alone(cluster: Cluste
         await cluster.wait_for_leader()
         await Upkeep(serving.services[1], 0).run()
         assert await leader.append([Advance(1)]), "the node goes on"
+
+
+@on_cluster(**kv_setup(observers=1))
+async def test_probes_tell_what_a_node_can_do(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+        leader = await cluster.wait_for_leader()
+
+        async def get(node_id: int, path: str, query: str = "") -> tuple[int, str]:
+            status, content = await serving.clients[node_id].raw(path, b"", method="GET", query=query)
+            return status, content.decode()
+
+        voter = cluster.others(leader)[0].key.id
+        observer = max(cluster.nodes)
+        read, linearizable = "[+]serializable_read ok\n", "[+]linearizable_read ok\n"
+        assert await get(voter, "/livez") == await get(voter, "/readyz") == (200, "ok\n")
+        assert await get(voter, "/livez", "verbose") == (200, f"{read}ok\n")
+        everything = f"[+]data_corruption ok\n{read}{linearizable}[+]non_learner ok\nok\n"
+        assert await get(voter, "/readyz", "verbose") == (200, everything)
+        others = f"[+]data_corruption ok\n{read}{linearizable}"
+        assert await get(observer, "/readyz") == (503, f"{others}[-]non_learner failed: not supported for learner\n\n")
+        assert await get(observer, "/readyz", "exclude=non_learner") == (200, "ok\n")
+        cluster.partition([voter], [node_id for node_id in cluster.nodes if node_id != voter])
+        await trio.sleep(30)
+        status, content = await get(voter, "/readyz")
+        assert (status, "[-]linearizable_read failed: etcdserver: " in content) == (503, True)
+        assert await get(voter, "/livez") == await get(voter, "/readyz/serializable_read") == (200, "ok\n")
+        assert (await get(voter, "/health"))[0] == 503
+        assert await get(voter, "/health", "serializable=true") == (200, '{"health":"true","reason":""}')
+        status, metrics = await get(voter, "/metrics")
+        assert (status, "kafka_server_raftmetrics_high_watermark" in metrics) == (200, True)
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_what_is_not_served_is_refused_as_by_etcd(cluster: Cluster) -> None:
+    async with gateways(cluster) as serving:
+
+        async def refused(method: str, path: str) -> tuple[int, object]:
+            status, content = await serving.clients[1].raw(path, b"{}", method=method)
+            return status, json.loads(content)["code"] if content.startswith(b"{") else content.decode()
+
+        for method in ("GET", "PUT", "DELETE", "OPTIONS"):
+            for path in ("/v3/kv/put", "/v3beta/kv/range", "/v3/watch", "/v3/lease/keepalive"):
+                assert await refused(method, path) == (501, 12)
+        for path in ("/v3/kv/nothing", "/v3/", "/v3/kv/put/"):
+            assert await refused("POST", path) == await refused("GET", path) == (404, 5)
+        for path in ("/", "/nothing", "/livez/nothing"):
+            assert await refused("POST", path) == (404, "404 page not found\n")
+        for path in ("/health", "/version", "/livez", "/readyz", "/metrics"):
+            assert await refused("POST", path) == (405, "Method Not Allowed\n")

@@ -40,6 +40,23 @@ REVISIONS = st.integers(0, 12)
 
 PUTS = st.builds(PutRequest, KEYS, VALUES, LEASES)
 DELETES = st.builds(DeleteRangeRequest, KEYS, ENDS)
+TARGETS = {
+    CompareTarget.VERSION: "version",
+    CompareTarget.CREATE: "create_revision",
+    CompareTarget.MOD: "mod_revision",
+    CompareTarget.VALUE: "value",
+    CompareTarget.LEASE: "lease",
+}
+
+
+def with_one_target(compare: Compare) -> Compare:
+    """As JSON, a comparison has one target."""
+    name = TARGETS[compare.target]
+    return Compare(
+        compare.result, compare.target, compare.key, range_end=compare.range_end, **{name: getattr(compare, name)}
+    )
+
+
 COMPARES = st.builds(
     Compare,
     st.sampled_from(CompareResult),
@@ -51,7 +68,7 @@ COMPARES = st.builds(
     VALUES,
     LEASES,
     ENDS,
-)
+).map(with_one_target)
 RANGES = st.builds(
     RangeRequest,
     KEYS,

@@ -13,12 +13,16 @@ from kraft_trio.kv import KvError
 from kraft_trio.kv.proto_json import ObjectEnds, dumps, parse, parse_first
 from kraft_trio.kv.requests import (
     Compare,
+    FilterType,
     LeaseGrantRequest,
     PutRequest,
     RangeRequest,
+    RequestOp,
     SortOrder,
     SortTarget,
     TxnRequest,
+    WatchCreateRequest,
+    WatchRequest,
 )
 from kraft_trio.kv.responses import KeyValue, PutResponse, ResponseHeader
 from tests.kv.test_machine_properties import RANGES, TXNS
@@ -79,11 +83,95 @@ def test_requests_may_be_written_in_several_ways(text: str, expected: RangeReque
 
 
 @pytest.mark.parametrize(
-    "text", ['{"limit": "1.5"}', '{"limit": 9223372036854775808}', '{"limit": true}', '{"key": "YQ"}']
+    ("written", "expected"),
+    [
+        ("7", 7),
+        ('"7"', 7),
+        ("-0", 0),
+        ("1e2", 100),
+        ('"3.0"', 3),
+        ("100e-2", 1),
+        ("9007199254740993.0", 2**53 + 1),
+        ("9223372036854775807", 2**63 - 1),
+        *[(wrong, None) for wrong in ("1.5", "9223372036854775808", "1e400", "1e-400", "true", "[]", "{}", "NaN")],
+        *[(wrong, None) for wrong in ("+5", "05", "0x5", "1e99999999999999999999", "5.", ".5", "1_0", "Infinity")],
+        *[(f'"{wrong}"', None) for wrong in ("1_0", "+5", " 5", "5 ", "05", "", "-", "1e", "0x5", "NaN", "\u0665")],
+    ],
 )
-def test_values_of_the_wrong_kind_are_refused(text: str) -> None:
+def test_numbers_are_those_of_json(written: str, expected: int | None) -> None:
+    text = f'{{"limit":{written}}}'
+    if expected is None:
+        with pytest.raises(KvError, match=r"limit|no JSON"):
+            parse(RangeRequest, text)
+    else:
+        assert parse(RangeRequest, text) == RangeRequest(limit=expected)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("", b""),
+        ("YWI=", b"ab"),
+        ("YWI", b"ab"),
+        ("YQ", b"a"),
+        ("YR==", b"a"),
+        ("_-8=", b"\xff\xef"),
+        ("_-8", b"\xff\xef"),
+        ("YWJj\n\r\n\rYWJj", b"abcabc"),
+        ("YWJj\r\nYWJj", b"abcabc"),
+        ("YWJj\nYWJj", b"abcabc"),
+        *[(wrong, None) for wrong in ("Y", "YWI==", "YQ=", "Y=Q=", "=", "YW I=", "YW.I", "+-8=", "YWJjY", "Y\u00e4==")],
+        ("YWJj\nYQ==", None),  # its length is no multiple of four, so it has no padding
+    ],
+)
+def test_base64_is_read_as_go_reads_it(written: str, expected: bytes | None) -> None:
+    text = json.dumps({"key": written})
+    if expected is None:
+        with pytest.raises(KvError, match="base64"):
+            parse(RangeRequest, text)
+    else:
+        assert parse(RangeRequest, text) == RangeRequest(expected)
+
+
+@pytest.mark.parametrize(
+    ("cls", "text"),
+    [
+        (RangeRequest, '{"key": "YQ==", "key": "YQ=="}'),
+        (RangeRequest, '{"range_end": "YQ==", "rangeEnd": "YQ=="}'),
+        (RangeRequest, '{"key": null, "key": "YQ=="}'),
+        (RequestOp, '{"request_put": {}, "request_range": {}}'),
+        (Compare, '{"version": "0", "value": "YQ=="}'),
+        (WatchRequest, '{"create_request": {}, "progress_request": {}}'),
+        (TxnRequest, '{"success": [null]}'),
+        (TxnRequest, '{"success": {}}'),
+        (WatchCreateRequest, '{"filters": "NOPUT"}'),
+        (WatchCreateRequest, '{"filters": [7]}'),
+        (RangeRequest, '{"unknown": NaN}'),
+        (RangeRequest, '{"unknown": [-Infinity]}'),
+        (RangeRequest, '{"unknown": "\\ud800"}'),
+        (RangeRequest, '{"key": 5}'),
+        (RangeRequest, '{"sort_order": true}'),
+        (RangeRequest, '{"serializable": "true"}'),
+    ],
+)
+def test_what_protobuf_does_not_allow_is_refused(cls: type[Any], text: str) -> None:
     with pytest.raises(KvError):
-        parse(RangeRequest, text)
+        parse(cls, text)
+
+
+@pytest.mark.parametrize(
+    ("cls", "text", "expected"),
+    [
+        (RangeRequest, '{"unknown": 1, "unknown": 2, "x": 1e999}', RangeRequest()),
+        (RangeRequest, '{"unknown": "\\ud83d\\ude00"}', RangeRequest()),
+        (RangeRequest, '{"sort_order": "UP", "sort_target": "NEW"}', RangeRequest()),
+        (RangeRequest, '{"sort_order": 2.0}', RangeRequest(sort_order=SortOrder.DESCEND)),
+        (RequestOp, '{"request_put": null, "request_range": {}}', RequestOp(RangeRequest())),
+        (WatchCreateRequest, '{"filters": ["NOPUT", "NEW", 1]}', WatchCreateRequest(filters=tuple(FilterType))),
+    ],
+)
+def test_what_means_nothing_is_left_out(cls: type[Any], text: str, expected: object) -> None:
+    assert parse(cls, text) == expected
 
 
 def test_defaults_are_left_out() -> None:

@@ -9,9 +9,10 @@ from kraft_trio.kv.errors import FOREIGN_PAGE, Code, KvError
 from kraft_trio.kv.gateway.cluster import ClusterInfo
 from kraft_trio.kv.gateway.elections import Elections
 from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, UnaryEndpoint, WatchEndpoint
-from kraft_trio.kv.gateway.http_errors import error_body
+from kraft_trio.kv.gateway.http_errors import TEXT, error_body
 from kraft_trio.kv.gateway.openapi import openapi_document
 from kraft_trio.kv.gateway.operations import KEEP_ALIVE, OBSERVE, PREFIXES, WATCH, operations_of
+from kraft_trio.kv.gateway.probes import Probes
 from kraft_trio.kv.gateway.read_turns import asker
 from kraft_trio.kv.gateway.request_stream import MAX_REQUEST_BYTES
 from kraft_trio.kv.gateway.service import KvService
@@ -31,7 +32,7 @@ class Application:
             await exchange.respond(403, error_body(KvError(*FOREIGN_PAGE)))
             return
         asker.set(exchange.peer_host)
-        endpoint = self.routes.get((exchange.method, exchange.path), _not_found)
+        endpoint = self.routes.get((exchange.method, exchange.path), self._refuse)
         try:
             await endpoint(exchange)
         except Disconnected:
@@ -41,6 +42,22 @@ class Application:
                 content = error_body(KvError(Code.INTERNAL, f"internal error: {type(error).__name__}"))
                 await exchange.respond(500, content)
             raise
+
+    async def _refuse(self, exchange: Exchange) -> None:
+        """Answer what has no endpoint, as etcd does: below its prefixes with JSON, and elsewhere with a text."""
+        try:
+            await exchange.body(MAX_REQUEST_BYTES)
+        except BodyTooLarge:
+            pass
+        path = exchange.path
+        if ("GET", path) in self.routes:
+            await exchange.respond(405, b"Method Not Allowed\n", TEXT, headers=b"allow: GET, HEAD\r\n")
+        elif ("POST", path) in self.routes:
+            await exchange.respond(501, error_body(KvError(Code.UNIMPLEMENTED, "Method Not Allowed")))
+        elif path.startswith(tuple(f"{prefix}/" for prefix in PREFIXES)):
+            await exchange.respond(404, error_body(KvError(Code.NOT_FOUND, "Not Found")))
+        else:
+            await exchange.respond(404, b"404 page not found\n", TEXT)
 
 
 def make_app(service: KvService) -> Application:
@@ -52,11 +69,6 @@ def make_app(service: KvService) -> Application:
     async def version(exchange: Exchange) -> None:
         await exchange.respond(200, dumps(info.version()))
 
-    async def health(exchange: Exchange) -> None:
-        found = await info.health()
-        content = to_json({"health": found.health, "reason": found.reason})
-        await exchange.respond(200 if found.health == "true" else 503, content)
-
     async def openapi(exchange: Exchange) -> None:
         await exchange.respond(200, document)
 
@@ -66,17 +78,11 @@ def make_app(service: KvService) -> Application:
     posted[WATCH.path] = WatchEndpoint(service)
     posted[KEEP_ALIVE.path] = KeepAliveEndpoint(service)
     posted[OBSERVE.path] = ObserveEndpoint(Elections(service))
-    fetched: dict[str, Endpoint] = {"/version": version, "/health": health, "/openapi.json": openapi}
+    fetched: dict[str, Endpoint] = {
+        **{"/version": version, "/openapi.json": openapi},
+        **Probes(service, info).endpoints(),
+    }
     routes = {("POST", prefix + path): endpoint for prefix in PREFIXES for path, endpoint in posted.items()}
     routes |= {(method, path): endpoint for method in ("GET", "HEAD") for path, endpoint in fetched.items()}
 
     return Application(routes)
-
-
-async def _not_found(exchange: Exchange) -> None:
-    try:
-        await exchange.body(MAX_REQUEST_BYTES)
-    except BodyTooLarge:
-        pass
-    code = Code.UNIMPLEMENTED if exchange.path.startswith(PREFIXES) else Code.NOT_FOUND
-    await exchange.respond(404, error_body(KvError(code, "Not Found")))

@@ -14,7 +14,7 @@ from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
 from kraft_trio.kv.responses import ResponseHeader
 
-API_VERSION: Final = "3.5.0"
+API_VERSION: Final = "3.7.0"
 """The version of etcd whose API this is.  Clients choose the path of the API by it."""
 HEALTH_TIMEOUT_S: Final = 1.0
 
@@ -23,6 +23,7 @@ HEALTH_TIMEOUT_S: Final = 1.0
 class Version:
     etcdserver: str = ""
     etcdcluster: str = ""
+    storage: str = ""
 
 
 @attrs.frozen
@@ -87,13 +88,19 @@ class ClusterInfo:
         self._service = service
 
     def version(self) -> Version:
-        return Version(API_VERSION, API_VERSION)
+        return Version(API_VERSION, API_VERSION, API_VERSION)
 
-    async def health(self) -> Health:
-        """Whether a linearizable read succeeds."""
+    @property
+    def is_voter(self) -> bool:
+        node = self._service.node
+        return node.key.id in {voter.key.id for voter in node.view.voters}
+
+    async def health(self, *, is_serializable: bool = False) -> Health:
+        """Whether a read succeeds."""
         try:
-            with trio.fail_after(HEALTH_TIMEOUT_S):
-                await self._service.barrier()
+            if not is_serializable:
+                with trio.fail_after(HEALTH_TIMEOUT_S):
+                    await self._service.barrier()
         except (KvError, trio.TooSlowError):
             has_leader = self._service.node.view.leader_id is not None
             return Health("false", "QGET FAILED" if has_leader else "RAFT NO LEADER")
@@ -129,7 +136,7 @@ class ClusterInfo:
             node.stale.offset,
             () if leader_id is not None else ("etcdserver: no leader",),
             size,
-            node.key.id not in {voter.key.id for voter in node.view.voters},
+            not self.is_voter,
         )
 
     async def nothing(self, _: Empty, __: UUID | None = None) -> HeaderResponse:

@@ -23,12 +23,20 @@ HTTP_STATUS: Final = {
 }
 
 
+TEXT: Final = b"text/plain; charset=utf-8"
+
+
 def error_body(error: KvError) -> bytes:
+    """etcd's error since 3.6 with the field `error` of before, which older clients read."""
     return to_json({"error": error.message, "code": int(error.code), "message": error.message})
 
 
 def stream_error(error: KvError) -> bytes:
-    """An error as the last message of a stream that has begun."""
+    """An error as the last message of a stream that has begun, with the fields of old and new gateways."""
     status = HTTP_STATUS[error.code]
-    content = {"grpc_code": int(error.code), "http_code": status, "message": error.message, "http_status": str(status)}
+    code = int(error.code)
+    content = {
+        **{"code": code, "message": error.message},
+        **{"grpc_code": code, "http_code": status, "http_status": str(status)},
+    }
     return to_json({"error": content}) + b"\n"

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from kraft_trio.http.exchange import JSON
+from kraft_trio.kv.gateway.http_errors import TEXT
 from kraft_trio.kv.gateway.operations import STREAMS, Operation, Stream
 from kraft_trio.kv.shapes import Field, Kind, fields_of
 
@@ -28,7 +30,10 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     schemas: dict[str, Any] = {"Error": _ERROR}
     paths: dict[str, Any] = {
         "/version": _get("The version of etcd's API that this is."),
-        "/health": _get("Whether a linearizable read succeeds on this node."),
+        "/health": _get("Whether a read succeeds on this node: a linearizable one, unless `serializable=true`."),
+        "/livez": _get("Whether the node works: `ok`, or the checks that fail.", TEXT),
+        "/readyz": _get("Whether the node can serve: `ok`, or the checks that fail.", TEXT),
+        "/metrics": _get("The metrics of the node, for Prometheus.", TEXT),
     }
     everything: list[Operation | Stream] = [*operations, *STREAMS]
     for operation in everything:
@@ -48,8 +53,9 @@ def _version() -> str:
         return "unknown"
 
 
-def _get(summary: str) -> dict[str, Any]:
-    answer = {"description": "", "content": {"application/json": {"schema": {"type": "object"}}}}
+def _get(summary: str, content_type: bytes = JSON) -> dict[str, Any]:
+    kind = "object" if content_type == JSON else "string"
+    answer = {"description": "", "content": {content_type.decode(): {"schema": {"type": kind}}}}
     return {"get": {"summary": summary, "responses": {"200": answer}}}
 
 

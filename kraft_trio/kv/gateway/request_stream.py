@@ -9,7 +9,8 @@ from typing import Final, Generic, TypeVar
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
 from kraft_trio.kv.gateway.http_errors import error_body, stream_error
-from kraft_trio.kv.proto_json import WHITESPACE, ObjectEnds, bad_json, dumps, parse_first
+from kraft_trio.kv.json_text import WHITESPACE
+from kraft_trio.kv.proto_json import ObjectEnds, bad_json, dumps, parse_first
 
 M = TypeVar("M")
 
