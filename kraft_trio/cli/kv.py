@@ -15,6 +15,10 @@ from kraft_trio.cli.kv_txn import parse_txn
 from kraft_trio.kv.intervals import TO_THE_END, prefix_end
 from kraft_trio.kv.proto_json import dumps
 from kraft_trio.kv.requests import (
+    AlarmAction,
+    AlarmRequest,
+    AlarmType,
+    CompactionRequest,
     DeleteRangeRequest,
     LeaseGrantRequest,
     LeaseKeepAliveRequest,
@@ -28,6 +32,8 @@ from kraft_trio.kv.requests import (
     WatchRequest,
 )
 from kraft_trio.kv.responses import (
+    AlarmResponse,
+    CompactionResponse,
     DeleteRangeResponse,
     EventType,
     KeyValue,
@@ -295,6 +301,51 @@ def list_leases(output: _Output) -> None:
     """Print the ids of all leases."""
     response = output.client.post("/v3/lease/leases", LeaseTimeToLiveRequest(), LeaseLeasesResponse)
     output.write(response, *(_hexadecimal(one.id) for one in response.leases))
+
+
+@kv.command()
+@click.argument("revision", type=click.IntRange(min=1))
+@click.pass_obj
+def compaction(output: _Output, revision: int) -> None:
+    """Forget what was overwritten or deleted before REVISION."""
+    response = output.client.post("/v3/kv/compaction", CompactionRequest(revision), CompactionResponse)
+    output.write(response, b"compacted revision %d" % revision)
+
+
+@kv.command()
+@click.pass_obj
+def status(output: _Output) -> None:
+    """Print how large the store of the node that answers is, its quota, and what is wrong."""
+    from kraft_trio.kv.gateway.cluster import Empty, StatusResponse
+
+    response = output.client.post("/v3/maintenance/status", Empty(), StatusResponse)
+    quota = f"{response.db_size_quota} bytes" if response.db_size_quota else "none"
+    lines = [f"size {response.db_size} bytes, quota {quota}", *response.errors]
+    output.write(response, *(line.encode() for line in lines))
+
+
+@kv.group()
+def alarm() -> None:
+    """List and disarm alarms.  NOSPACE: the store has reached its quota, and takes no more keys."""
+
+
+@alarm.command("list")
+@click.pass_obj
+def list_alarms(output: _Output) -> None:
+    """Print the alarms."""
+    _print_alarms(output, AlarmRequest())
+
+
+@alarm.command()
+@click.pass_obj
+def disarm(output: _Output) -> None:
+    """Let the store take keys again.  Delete keys or compact it before."""
+    _print_alarms(output, AlarmRequest(AlarmAction.DEACTIVATE, alarm=AlarmType.NOSPACE))
+
+
+def _print_alarms(output: _Output, request: AlarmRequest) -> None:
+    response = output.client.post("/v3/maintenance/alarm", request, AlarmResponse)
+    output.write(response, *(b"alarm:" + one.alarm.name.encode() for one in response.alarms))
 
 
 def _range(key: str, range_end: str | None, prefix: bool, from_key: bool) -> tuple[bytes, bytes]:

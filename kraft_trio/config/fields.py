@@ -199,6 +199,13 @@ class ConfigFields(LimitFields):
         "Newest revisions that the leader keeps when it compacts, once a minute; 0: no compaction.",
         default=10_000,
     )
+    kv_quota_bytes: int = config_key(
+        "kraft.kv.quota.bytes",
+        Integer(0, MAX_INT64),
+        "Size of the key-value store above which it takes no more keys. That of the leader counts; 0: none.",
+        default=2 * 1024 * 1024 * 1024,
+        unit="bytes",
+    )
     failed_authentication_delay_ms: int = config_key(
         "connection.failed.authentication.delay.ms",
         Integer(0, 60_000),

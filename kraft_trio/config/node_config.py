@@ -90,6 +90,7 @@ class NodeConfig(ConfigFields):
             kv_listener: str | Sequence[NamedListener | str] = ...,
             kv_advertised_listener: str | Sequence[NamedListener | str] = ...,
             kv_keep_revisions: int = ...,
+            kv_quota_bytes: int = ...,
             failed_authentication_delay_ms: int = ...,
             connections_max_reauth_ms: int = ...,
             scram_credentials_file: str = ...,

@@ -164,11 +164,11 @@ class KvMachine:
         return Done()
 
     def _alarm(self, request: requests.AlarmRequest) -> Result:
-        if request.alarm is AlarmType.NOSPACE and request.action is AlarmAction.ACTIVATE:
-            self.space.is_full = True
-        elif request.alarm is AlarmType.NOSPACE and request.action is AlarmAction.DEACTIVATE:
-            self.space.is_full = False
-        return responses.AlarmResponse(self.header, self.space.alarms)
+        """The answer names the alarm that was raised or disarmed."""
+        disarmed = self.space.alarms
+        if request.alarm is AlarmType.NOSPACE and request.action is not AlarmAction.GET:
+            self.space.is_full = request.action is AlarmAction.ACTIVATE
+        return responses.AlarmResponse(self.header, self.space.alarms or disarmed)
 
     def _is_small_revoke(self, request: requests.LeaseRevokeRequest) -> bool:
         lease = self.leases.get(request.id)

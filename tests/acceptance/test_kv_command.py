@@ -23,7 +23,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def kv(make_module_quorum: MakeQuorum) -> KvQuorum:
-    return make_kv_quorum(make_module_quorum, voters=1)
+    return make_kv_quorum(make_module_quorum, voters=1, kraft_kv_quota_bytes="100000")
 
 
 @pytest.fixture
@@ -104,3 +104,20 @@ def test_a_watch_prints_changes_as_they_come(endpoints: str, tmp_path: Path, cap
     finally:
         watching.send_signal(signal.SIGINT)
         watching.wait(WAIT_SECONDS)
+
+
+@pytest.mark.usefixtures("endpoints")
+def test_a_full_store_takes_keys_again_once_there_is_room(capsys: Captured) -> None:
+    """The last test: a compaction ends watches of old revisions."""
+    before = out_of(capsys, "status")
+    assert before.startswith("size ")
+    assert before.endswith(" bytes, quota 100000 bytes\n")
+    assert out_of(capsys, "alarm", "list") == ""
+    assert "database space exceeded" in out_of(capsys, "put", "large", "x" * 100_000, code=1)
+    assert out_of(capsys, "status") == before + "alarm:NOSPACE\n"
+    assert "database space exceeded" in out_of(capsys, "put", "small", "x", code=1)
+    assert out_of(capsys, "alarm", "list") == "alarm:NOSPACE\n"
+    assert out_of(capsys, "alarm", "disarm") == "alarm:NOSPACE\n"
+    assert out_of(capsys, "put", "small", "x") == "OK\n"
+    revision = json.loads(out_of(capsys, "-w", "json", "del", "small"))["header"]["revision"]
+    assert out_of(capsys, "compaction", revision) == f"compacted revision {revision}\n"

@@ -16,6 +16,7 @@ from kraft_trio.kv import CommandSerde, KvMachine
 from kraft_trio.kv.gateway.app import Application, make_app
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
+from kraft_trio.kv.space import DEFAULT_QUOTA_BYTES
 from kraft_trio.simulation import Cluster
 
 
@@ -156,7 +157,7 @@ class Gateways:
     services: dict[int, KvService] = attrs.field(factory=dict)
     clients: dict[int, FakeClient] = attrs.field(factory=dict)
 
-    def start(self, node_id: int, keep_revisions: int = 0) -> FakeClient:
+    def start(self, node_id: int, keep_revisions: int = 0, quotas: Mapping[int, int] | None = None) -> FakeClient:
         """Serve the node with that id."""
         machines = self.cluster.setup.state_machine
         assert isinstance(machines, KvMachines)
@@ -165,7 +166,9 @@ class Gateways:
         self.services[node_id] = service
         self.clients[node_id] = FakeClient(make_app(service))
         with self.cluster.machines[node_id].in_process():
-            self.nursery.start_soon(_until_the_node_ends, Upkeep(service, keep_revisions))
+            self.nursery.start_soon(
+                _until_the_node_ends, Upkeep(service, keep_revisions, (quotas or {}).get(node_id, DEFAULT_QUOTA_BYTES))
+            )
             self.nursery.start_soon(service.reads.run)
             self.nursery.start_soon(service.changes.run)
         return self.clients[node_id]

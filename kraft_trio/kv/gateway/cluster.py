@@ -72,11 +72,12 @@ class StatusResponse:
     errors: tuple[str, ...] = ()
     db_size_in_use: int = attrs.field(default=0, metadata={JSON_NAME: "dbSizeInUse"})
     is_learner: bool = attrs.field(default=False, metadata={JSON_NAME: "isLearner"})
+    db_size_quota: int = attrs.field(default=0, metadata={JSON_NAME: "dbSizeQuota"})
 
 
 @attrs.frozen
 class HeaderResponse:
-    """An answer without content: no alarms, no authentication."""
+    """An answer without content: there is no authentication."""
 
     header: ResponseHeader | None = None
 
@@ -96,7 +97,7 @@ class ClusterInfo:
         return node.key.id in {voter.key.id for voter in node.view.voters}
 
     async def health(self, *, is_serializable: bool = False) -> Health:
-        """Whether a read succeeds."""
+        """Whether a read succeeds, and there is no alarm."""
         try:
             if not is_serializable:
                 with trio.fail_after(HEALTH_TIMEOUT_S):
@@ -104,6 +105,8 @@ class ClusterInfo:
         except (KvError, trio.TooSlowError):
             has_leader = self._service.node.view.leader_id is not None
             return Health("false", "QGET FAILED" if has_leader else "RAFT NO LEADER")
+        if self._service.machine.space.is_full:
+            return Health("false", "ALARM NOSPACE")
         return Health("true")
 
     async def members(self, request: MemberListRequest, _: UUID | None = None) -> MemberListResponse:
@@ -125,18 +128,22 @@ class ClusterInfo:
     async def status(self, _: Empty, __: UUID | None = None) -> StatusResponse:
         node = self._service.node
         leader_id = node.view.leader_id
-        size = self._service.machine.size_in_bytes
+        machine = self._service.machine
+        errors = [f"alarm:{alarm.alarm.name}" for alarm in machine.space.alarms]
+        if leader_id is None:
+            errors.append("etcdserver: no leader")
         return StatusResponse(
             self._service.header(),
             API_VERSION,
-            size,
+            machine.size_in_bytes,
             0 if leader_id is None else member_number(node.cluster_id, leader_id),
             node.log.end.offset,
             node.view.epoch,
             node.stale.offset,
-            () if leader_id is not None else ("etcdserver: no leader",),
-            size,
+            tuple(errors),
+            machine.size_in_bytes,
             not self.is_voter,
+            machine.space.quota_bytes,
         )
 
     async def nothing(self, _: Empty, __: UUID | None = None) -> HeaderResponse:

@@ -29,5 +29,6 @@ def key_value_store(config: NodeConfig) -> dict[str, Any]:
         listener=listener[0].endpoint if listener else None,
         advertised=advertised[0].endpoint if advertised else None,
         keep_revisions=config.kv_keep_revisions,
+        quota_bytes=config.kv_quota_bytes,
     )
     return {"serde": CommandSerde(), "state_machine": machine, "serving": serving}

@@ -18,6 +18,7 @@ from kraft_trio.kv.gateway.http_errors import error_body
 from kraft_trio.kv.gateway.service import KvNode, KvService
 from kraft_trio.kv.gateway.upkeep import Upkeep
 from kraft_trio.kv.machine import KvMachine
+from kraft_trio.kv.space import DEFAULT_QUOTA_BYTES
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import Endpoint
 
@@ -25,11 +26,11 @@ log = get_logger(__name__)
 
 
 @asynccontextmanager
-async def kv_upkeep(service: KvService, keep_revisions: int) -> AsyncIterator[None]:
+async def kv_upkeep(service: KvService, keep_revisions: int, quota_bytes: int) -> AsyncIterator[None]:
     """In this block, the node does its part for the store: leases end, old revisions are compacted, reads begin, and
     watches are woken."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Upkeep(service, keep_revisions).run)
+        nursery.start_soon(Upkeep(service, keep_revisions, quota_bytes).run)
         nursery.start_soon(service.reads.run)
         nursery.start_soon(service.changes.run)
         yield
@@ -38,14 +39,19 @@ async def kv_upkeep(service: KvService, keep_revisions: int) -> AsyncIterator[No
 
 @asynccontextmanager
 async def kv_gateway(
-    node: KvNode, machine: KvMachine, listener: Endpoint | None, advertised: Endpoint | None, keep_revisions: int
+    node: KvNode,
+    machine: KvMachine,
+    listener: Endpoint | None,
+    advertised: Endpoint | None,
+    keep_revisions: int,
+    quota_bytes: int = DEFAULT_QUOTA_BYTES,
 ) -> AsyncIterator[None]:
     """In this block, a node that runs `machine` serves the gateway on `listener`.
 
     Without `listener`, the node only does its part for the store.  Raises ConfigError if the address cannot be bound.
     """
     service = KvService(node, machine, secrets.randbits)
-    async with kv_upkeep(service, keep_revisions):
+    async with kv_upkeep(service, keep_revisions, quota_bytes):
         if listener is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""What only the leader does for the store: proposing the time by which leases end, and compacting old revisions."""
+"""What only the leader does for the store: it proposes the time by which leases end and the quota, and compacts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import trio
 
 from kraft_trio.errors import NotAppendedError, OutcomeUnknownError, SerdeError, StorageError
 from kraft_trio.kv.gateway.service import KvService
-from kraft_trio.kv.requests import Advance, CompactionRequest
+from kraft_trio.kv.requests import Advance, CompactionRequest, SetQuota
+from kraft_trio.kv.space import DEFAULT_QUOTA_BYTES
 from kraft_trio.logs import get_logger
 
 log = get_logger(__name__)
@@ -22,10 +23,14 @@ COMPACT_EVERY_S: Final = 60.0
 class Upkeep:
     """Runs on each node, and does its work on the one that leads."""
 
-    def __init__(self, service: KvService, keep_revisions: int) -> None:
-        """`keep_revisions` is the number of revisions that stay readable; 0 means that nothing is compacted."""
+    def __init__(self, service: KvService, keep_revisions: int, quota_bytes: int = DEFAULT_QUOTA_BYTES) -> None:
+        """`keep_revisions` is the number of revisions that stay readable; 0 means that nothing is compacted.
+
+        `quota_bytes` is what the store may hold; 0 means that there is no limit.
+        """
         self._service = service
         self._keep_revisions = keep_revisions
+        self._quota_bytes = quota_bytes
 
     async def run(self) -> None:
         """Run until cancelled, or until the store has stopped at a record that this version cannot read."""
@@ -38,6 +43,7 @@ class Upkeep:
         while True:
             async with self._service.node.leadership() as term, trio.open_nursery() as nursery:
                 nursery.start_soon(self._advance, term.epoch)
+                nursery.start_soon(self._set_quota, term.epoch)
                 if self._keep_revisions:
                     nursery.start_soon(self._compact, term.epoch)
 
@@ -57,6 +63,13 @@ class Upkeep:
             now_ms = max(now_ms, self._service.machine.leases.now_ms) + min(elapsed_ms, LARGEST_STEP_MS)
             await self._propose(Advance(now_ms), epoch)
 
+    async def _set_quota(self, epoch: int) -> None:
+        """Let the quota of this node be in force."""
+        before = self._service.machine.space.quota_bytes
+        if before != self._quota_bytes:
+            log.info("quota of the store set", quota_bytes=self._quota_bytes, before=before)
+            await self._propose(SetQuota(self._quota_bytes), epoch)
+
     async def _compact(self, epoch: int) -> None:
         """Keep the newest revisions and those that were made since the last look."""
         while True:
@@ -65,7 +78,7 @@ class Upkeep:
             if revision > self._service.machine.store.compacted_revision:
                 await self._propose(CompactionRequest(revision), epoch)
 
-    async def _propose(self, command: Advance | CompactionRequest, epoch: int) -> None:
+    async def _propose(self, command: Advance | CompactionRequest | SetQuota, epoch: int) -> None:
         try:
             await self._service.node.append([command], epoch=epoch)
         except (NotAppendedError, OutcomeUnknownError):

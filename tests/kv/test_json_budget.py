@@ -1,0 +1,66 @@
+"""What one JSON message may cost: its items are counted before they are decoded, and large answers come in chunks."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_trio.kv import KvError, proto_json
+from kraft_trio.kv.proto_json import CHUNK_CHARACTERS, MAX_ITEMS, dump_chunks, dumps, parse, parse_first
+from kraft_trio.kv.requests import PutRequest, TxnRequest, WatchRequest
+from kraft_trio.kv.responses import (
+    DeleteRangeResponse,
+    KeyValue,
+    LeaseTimeToLiveResponse,
+    PutResponse,
+    RangeResponse,
+    ResponseHeader,
+    ResponseOp,
+    TxnResponse,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"compare":[' + "{}," * MAX_ITEMS + "{}]}",
+        '{"unknown":[' + "1," * MAX_ITEMS + "1]}",
+        "[" * (MAX_ITEMS + 1),
+        "{" + '"key":"",' * MAX_ITEMS + '"key":""}',
+    ],
+    ids=["objects", "numbers", "arrays", "fields"],
+)
+def test_too_many_items_are_refused_before_they_are_decoded(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proto_json, "_decoder", None)
+    with pytest.raises(KvError, match="request is too large"):
+        parse(TxnRequest, text)
+
+
+def test_a_large_value_is_no_large_number_of_items() -> None:
+    put = PutRequest(b"k", bytes(1_000_000))
+    text = dumps(put).decode()
+    assert parse(PutRequest, text) == put
+    assert parse_first(PutRequest, text * 2) == (put, text)
+
+
+def test_a_stream_refuses_many_items_before_they_become_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proto_json, "structure", lambda *_: pytest.fail("it became objects"))
+    text = '{"create_request":{"filters":[' + "0," * MAX_ITEMS + "0]}}"
+    with pytest.raises(KvError, match="request is too large"):
+        parse_first(WatchRequest, text)
+
+
+def test_chunks_are_the_message_in_parts() -> None:
+    kvs = tuple(KeyValue(b"%d" % number, value=bytes(1000)) for number in range(500))
+    ranges = RangeResponse(ResponseHeader(revision=3), kvs, more=True, count=700)
+    for message in (
+        ranges,
+        TxnResponse(ResponseHeader(), True, (ResponseOp(response_range=ranges), ResponseOp())),
+        DeleteRangeResponse(None, 500, kvs),
+        LeaseTimeToLiveResponse(None, 1, keys=tuple(kv.value for kv in kvs)),
+    ):
+        chunks = list(dump_chunks(message))
+        assert b"".join(chunks) == dumps(message)
+        assert max(map(len, chunks)) < CHUNK_CHARACTERS + 2000
+        assert len(chunks) > 4
+    for small in (RangeResponse(), PutResponse(), TxnResponse(responses=(ResponseOp(),)), PutRequest(b"k")):
+        assert list(dump_chunks(small)) == [dumps(small)]
