@@ -65,9 +65,9 @@ def test_a_minimal_file_has_kafkas_defaults() -> None:
         ),
         ("controller.quorum.election.timeout.ms", "1500", "election_timeout_ms", 1500),
         ("controller.quorum.fetch.timeout.ms", "1501", "fetch_timeout_ms", 1501),
-        ("controller.quorum.election.backoff.max.ms", "1502", "election_backoff_max_ms", 1502),
+        ("controller.quorum.election.backoff.max.ms", "902", "election_backoff_max_ms", 902),
         ("controller.quorum.append.linger.ms", "0", "append_linger_ms", 0),
-        ("controller.quorum.request.timeout.ms", "1503", "request_timeout_ms", 1503),
+        ("controller.quorum.request.timeout.ms", "903", "request_timeout_ms", 903),
         ("controller.quorum.retry.backoff.ms", "21", "retry_backoff_ms", 21),
         ("controller.quorum.fetch.max.bytes", "1", "fetch_max_bytes", 1),
         ("controller.quorum.fetch.snapshot.max.bytes", "1", "fetch_snapshot_max_bytes", 1),
@@ -291,6 +291,25 @@ def test_security_that_is_not_there_refuses_the_start(key: str) -> None:
     with pytest.raises(ConfigError, match=f"^{key}: kraft does not support this security key; expected the key not"):
         parse_config({**MINIMAL, key: "SSL"})
     parse_config({**MINIMAL, key: " "})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("controller.quorum.retry.backoff.ms", "300", "capped at 125, by the fetch and election timeouts"),
+        ("controller.quorum.election.backoff.max.ms", "5000", "capped at 1000 after a lost election"),
+        ("controller.quorum.request.timeout.ms", "30000", "a Fetch is given up after 1500 ms and a Vote after 1000 ms"),
+    ],
+)
+def test_what_other_timeouts_cap_is_said(key: str, value: str, told: str) -> None:
+    (warning,) = parse_config({**MINIMAL, key: value}).warnings
+    assert warning.startswith(f"{key}={value}: {told}")
+    timeouts = ("controller.quorum.fetch.timeout.ms", "controller.quorum.election.timeout.ms")
+    assert parse_config({**MINIMAL, key: value, **dict.fromkeys(timeouts, "60000")}).warnings == ()
+
+
+def test_a_default_that_shorter_timeouts_cap_is_no_news() -> None:
+    assert parse_config({**MINIMAL, "controller.quorum.election.timeout.ms": "100"}).warnings == ()
 
 
 def test_plaintext_asks_for_no_security() -> None:

@@ -67,6 +67,7 @@ from kraft_trio.protocol.roles import (
 )
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
+from kraft_trio.protocol.waits import election_backoff_ms
 from kraft_trio.storage.quorum_state import QuorumStateFile
 from kraft_trio.storage.static_voters import voters_to_store
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
@@ -112,6 +113,8 @@ class Election:
         self._handed_over: Stamp | None = None
         self._heard_before_s: float | None = None
         """`last_heard_s` at the end of the last stay in a role."""
+        self._lost_elections = 0
+        """The elections that this node has lost as a candidate since it last knew a leader."""
         self._gave_up = False
         """Whether this node has resigned without shutting down, usually because it had no majority."""
         self.view = Published(self._make_view())
@@ -300,6 +303,8 @@ class Election:
         )
         if role.epoch > self._role.epoch:
             self._guard.moved(self._role.epoch, role.epoch, cause)
+        if isinstance(role, Follower | Leader):
+            self._lost_elections = 0
         self._role = role
         self._transitions += 1
         self._timer = trio.CancelScope(deadline=ends_at)
@@ -434,12 +439,17 @@ class Election:
             self._shutdowns.pop().answer(None)
 
     def _campaign_again_soon(self) -> None:
-        """Ask for pre-votes again after a short random wait, because the election is lost, usually by a split vote.
+        """Ask for pre-votes again after a random wait, because the election is lost, usually by a split vote.
 
-        Waiting for the whole election timeout would cost the quorum seconds, and a pre-vote changes nothing.
+        Waiting for the whole election timeout would cost the quorum seconds, and a pre-vote changes nothing.  The wait
+        grows with each election that is lost without a leader known since.
         """
-        wait_s = self._config.election_timeout_ms / 1000 * self._context.random.uniform(0.05, 0.2)
-        self._timer.deadline = min(self._timer.deadline, trio.current_time() + wait_s)
+        config, part = self._config, self._context.random.uniform(0.25, 1.0)
+        self._lost_elections += 1
+        wait_ms = election_backoff_ms(
+            self._lost_elections, part, config.election_timeout_ms, config.election_backoff_max_ms
+        )
+        self._timer.deadline = min(self._timer.deadline, trio.current_time() + wait_ms / 1000)
 
     def _await_succession(self, request: EndQuorumEpochRequest) -> None:
         """The leader has resigned: campaign after the successor's backoff (KIP-595 "EndQuorumEpoch")."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 from kraft_trio.config.fields import KEY_OF_FIELD, ConfigFields
 from kraft_trio.config.values import KEY_VALUE, SECURITY_PROTOCOLS, STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.waits import (
+    election_backoff_max_ms,
+    fetch_answer_wait_ms,
+    retry_backoff_ms,
+    vote_wait_ms,
+)
 
 CONNECTION_SHARE = 4
 """One connection may use a quarter of `queued.max.request.bytes`, unless the configuration says how much."""
@@ -31,6 +37,25 @@ def check(config: ConfigFields) -> None:
     _check_sizes(config)
     _check_timeouts(config)
     _check_authorizer(config)
+
+
+def capped(config: ConfigFields) -> dict[str, str]:
+    """What is done in place of timeouts that other timeouts cap, as sentences by field."""
+    fetch_ms, election_ms = config.fetch_timeout_ms, config.election_timeout_ms
+    request_ms, told = config.request_timeout_ms, {}
+    most_ms = retry_backoff_ms(config.retry_backoff_ms, fetch_ms, election_ms)
+    if most_ms < config.retry_backoff_ms:
+        told["retry_backoff_ms"] = f"capped at {most_ms}, by the fetch and election timeouts"
+    most_ms = election_backoff_max_ms(config.election_backoff_max_ms, election_ms)
+    if most_ms < config.election_backoff_max_ms:
+        told["election_backoff_max_ms"] = f"capped at {most_ms} after a lost election, by the election timeout"
+    waits_ms = fetch_answer_wait_ms(fetch_ms, request_ms), vote_wait_ms(election_ms, request_ms)
+    if min(waits_ms) < request_ms:
+        told["request_timeout_ms"] = (
+            f"a Fetch is given up after {waits_ms[0]} ms and a Vote after {waits_ms[1]} ms, "
+            "because of the fetch and election timeouts"
+        )
+    return {field: f"{KEY_OF_FIELD[field].name}={getattr(config, field)}: {what}" for field, what in told.items()}
 
 
 def _check_authorizer(config: ConfigFields) -> None:

@@ -91,7 +91,8 @@ class ConfigFields(LimitFields):
     election_backoff_max_ms: int = config_key(
         "controller.quorum.election.backoff.max.ms",
         Integer(0),
-        "Longest wait of a successor after a leader has resigned.",
+        "Longest wait of a successor after a leader has resigned, and of a candidate after a lost election; that wait "
+        "doubles with each one, up to one election timeout.",
         default=1000,
         unit="ms",
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.config.checks import check, refuse
+from kraft_trio.config.checks import capped, check, refuse
 from kraft_trio.config.fields import ConfigFields
 from kraft_trio.config.kafka_keys import is_security_key
 from kraft_trio.config.properties import listener_of_key, read_environment, read_file, values_of
@@ -305,6 +305,9 @@ def parse_config(properties: Mapping[str, object]) -> LoadedConfig:
             "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set: "
             "this node can find a leader only if it was formatted with the voters"
         )
+    defaults = attrs.fields_dict(ConfigFields)
+    # Capped defaults fit the timeouts that were set.
+    warnings += [told for field, told in capped(config).items() if getattr(config, field) != defaults[field].default]
     return LoadedConfig(config, tuple(warnings))
 
 

@@ -12,6 +12,7 @@ LEAST_TIMEOUT_MS: Final = 20
 """The shortest election, fetch or request timeout that leaves room for the waits below and for a round trip."""
 
 FETCH_MAX_WAIT_MS: Final = 500
+MAX_DOUBLINGS: Final = 20
 RECONNECT_BACKOFF_MAX_MS: Final = 500
 
 
@@ -38,6 +39,21 @@ def vote_wait_ms(election_timeout_ms: int, request_timeout_ms: int) -> int:
 def retry_backoff_ms(configured_ms: int, fetch_timeout_ms: int, election_timeout_ms: int) -> int:
     """The least wait before a request is repeated; the actual wait is random, up to twice this."""
     return min(configured_ms, fetch_timeout_ms // 16, election_timeout_ms // 8)
+
+
+def election_backoff_ms(lost: int, part: float, election_timeout_ms: int, configured_max_ms: int) -> float:
+    """How long a candidate waits before it asks for pre-votes again, after `lost` elections in a row (1 or more).
+
+    This is the binary exponential backoff of KIP-595, with a tenth of the election timeout in place of 100 ms.  `part`
+    is random, from 0.25 to 1, so that candidates do not rise together again, also at the maximum.
+    """
+    most_ms = election_backoff_max_ms(configured_max_ms, election_timeout_ms)
+    return part * min(most_ms, election_timeout_ms / 10 * (2 << min(MAX_DOUBLINGS, lost - 1)))
+
+
+def election_backoff_max_ms(configured_ms: int, election_timeout_ms: int) -> int:
+    """The longest wait after a lost election."""
+    return min(configured_ms, election_timeout_ms)
 
 
 def discovery_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
