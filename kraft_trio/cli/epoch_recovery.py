@@ -1,5 +1,7 @@
 """Recovery when the epochs have run out: lowers the epoch in a stopped replica's quorum-state to just above the logs.
 
+It also writes a quorum-state anew that is lost or cannot be read, whose epoch and vote nobody knows any more.
+
 The log stays unchanged.  This is safe only if every replica of the quorum gets the same epoch, above the last epoch of
 every log.  Then no record carries that epoch or a later one, and no running process remembers a leader or vote in one.
 """
@@ -25,13 +27,16 @@ from kraft_trio.storage.static_voters import voters_to_store
 class EpochRecovery(Recovery):
     """The voters stay as they are."""
 
+    knows_epoch: bool = True
+    """Whether quorum-state could be read."""
+
     def lines(self) -> dict[str, str]:
         """What a person must know before confirming, by label."""
         return {
             "Replica": str(self.key),
             "ClusterId": self.cluster_id,
             "LogEnd": f"offset {self.log_end.offset} (exclusive), epoch {self.log_end.epoch}",
-            "Epoch": f"{self.epoch}, then {self.new_epoch}",
+            "Epoch": f"{self.epoch if self.knows_epoch else 'unknown'}, then {self.new_epoch}",
             "Forgotten": "whom this replica has voted for and followed",
             "Condition": f"every replica is stopped, is given {self.new_epoch}, and shows a lower epoch in LogEnd",
         }
@@ -56,9 +61,10 @@ async def lower_epoch(
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
         log = preview_log(disk, config, now_ms)
         try:
-            state, end, history = quorum_state.read(), log.end, log.voters
+            end, history = log.end, log.voters
+            state = _state_if_readable(quorum_state)
             epoch = max(end.epoch, 0 if state is None else state.epoch)
-            _check(new_epoch, end.epoch, epoch)
+            _check(new_epoch, end.epoch, None if state is None else epoch)
             voters = voters_to_store(quorum_state.voters, log)
             recovery = EpochRecovery(
                 what="lower epoch",
@@ -70,6 +76,7 @@ async def lower_epoch(
                 new_epoch=new_epoch,
                 before=history.voters,
                 after=history.voters,
+                knows_epoch=state is not None,
             )
         finally:
             await log.close()
@@ -80,11 +87,18 @@ async def lower_epoch(
     return recovery
 
 
-def _check(new_epoch: int, log_epoch: int, epoch: int) -> None:
+def _state_if_readable(quorum_state: QuorumStateFile) -> ElectionState | None:
+    try:
+        return quorum_state.read()
+    except StorageError:
+        return None
+
+
+def _check(new_epoch: int, log_epoch: int, epoch: int | None) -> None:
     if new_epoch <= log_epoch:
         raise ConfigError(
             f"--unsafe-epoch {new_epoch}: the log ends in epoch {log_epoch}; "
             "expected an epoch above that of every replica's LogEnd"
         )
-    if new_epoch >= epoch:
+    if epoch is not None and new_epoch >= epoch:
         raise ConfigError(f"--unsafe-epoch {new_epoch}: the replica is in epoch {epoch}, so there is nothing to lower")

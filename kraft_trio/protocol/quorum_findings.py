@@ -361,7 +361,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
     start, command = "Look at the end of its log; start it, or restart it if it hangs", start_command(situation)
-    if not can_commit:
+    if not can_commit or voter.directory_id == NO_DIRECTORY_ID:  # A static voter cannot be replaced.
         return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")
     return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command

@@ -17,6 +17,7 @@ from kraft_trio.environment import Environment
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.running import open_node
 from kraft_trio.simulation.deterministic import current_time, process, run_queue
 from kraft_trio.simulation.disk.inode import Loss
@@ -77,7 +78,7 @@ class Machine:
         config = self.world.config_of(self.id)
         path = partition_path(config.metadata_log_dir, config.topic_name)
         self.disk = self._new_disk()
-        self.device = Device(self.disk, path, lambda: self.world.config_of(self.id).static_voter_set())
+        self.device = Device(self.disk, path, self._static_voters)
 
     # Looking
 
@@ -136,6 +137,11 @@ class Machine:
             request_timeout_ms=round(config.request_timeout_ms / pace),
             retry_backoff_ms=round(config.retry_backoff_ms / pace),
         )
+
+    def _static_voters(self) -> VoterSet:
+        """Those of the process, which does not read its file again; else those of the next one."""
+        config = self.world.config_of(self.id) if self.node is None else self.node.config
+        return config.static_voter_set()
 
     @property
     def has_bad_disk(self) -> bool:

@@ -11,6 +11,7 @@ from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
+from kraft_trio.simulation.script.expectations import values_of
 from tests.actors.test_epoch_limits import store_epochs, stored_epoch
 from tests.cli.test_recovery import files_of, kill_all, recovered
 from tests.support.on_cluster import on_cluster
@@ -82,6 +83,28 @@ async def test_an_epoch_that_cannot_be_right_is_refused(cluster: Cluster, epoch:
     with pytest.raises(ConfigError, match=reason):
         await lowered(cluster.machines[1], epoch)
     assert stored_epoch(cluster, 1) == MAX_EPOCH
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(114), b"{}"])
+@on_cluster(invariants=(), voters=1)
+async def test_a_sole_voter_gets_a_new_quorum_state_for_one_that_is_lost(
+    cluster: Cluster, content: bytes | None
+) -> None:
+    """Nobody else can have voted, so its forgotten vote does no harm."""
+    await (await cluster.wait_for_leader()).append([b"kept"])
+    await cluster.wait_until_alike()
+    await kill_all(cluster)
+    machine = cluster.machines[1]
+    machine.disk.is_attached = True
+    path = f"{machine.partition_path}/quorum-state"
+    machine.disk.remove(path)
+    if content is not None:
+        machine.disk.replace_now(path, content)
+    with pytest.raises(ConfigError, match="the log ends in epoch 1; expected an epoch above"):
+        await lowered(machine, 1)
+    assert (await lowered(machine, 2)).lines()["Epoch"] == "unknown, then 2"
+    await machine.start()
+    assert values_of(await cluster.wait_for_leader()) == ["kept"]
 
 
 @on_cluster(invariants=())

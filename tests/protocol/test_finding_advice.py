@@ -8,6 +8,7 @@ import pytest
 from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from tests.protocol.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
 
 
@@ -60,6 +61,15 @@ def test_node_without_a_leader_is_started_as_what_it_is(claims: tuple[Claim, ...
         one.command for one in findings(Situation(claims)) if one.command and "metadata-quorum" not in one.command
     }
     assert commands == ({command} if command else set())
+
+
+def test_static_voter_is_not_replaced() -> None:
+    """It may refuse to start because its voters were changed, and alone have the records."""
+    quorum = led(UP, UP, OFFLINE)
+    static = tuple(attrs.evolve(voter, directory_id=NO_DIRECTORY_ID) for voter in quorum.voters)
+    [(text, command)] = advice(Situation((says(1), says(2), silent(3)), attrs.evolve(quorum, voters=static)))
+    assert text.endswith("Look at the end of its log; start it, or restart it if it hangs.")
+    assert command == "kraft server start -c FILE"
 
 
 def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours() -> None:
