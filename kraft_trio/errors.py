@@ -27,8 +27,16 @@ class ConfigError(KraftError):
     """A configuration key or command-line value that cannot be used."""
 
 
+class AddressError(ConfigError):
+    """An address cannot be bound.  It may be free, or there, later."""
+
+
 class StorageError(KraftError):
     """A directory, or a file in it, cannot be used.  Nothing was changed."""
+
+
+class UnavailableDirectoryError(StorageError):
+    """The directory is not there, not formatted or cannot be read.  Its disk may be mounted later."""
 
 
 class CorruptLogError(StorageError):
@@ -55,7 +63,7 @@ class DamagedLogError(StorageFailure, CorruptLogError):
     """A read found damage in an open log.  The node hands over and ends, and the next start checks the whole log."""
 
 
-class AlreadyLockedError(StorageError):
+class AlreadyLockedError(UnavailableDirectoryError):
     """Another process holds the directory's lock."""
 
 

@@ -15,7 +15,7 @@ from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.request_router import RequestRouter
 from kraft_trio.actors.server_connection import ServerConnection
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError
+from kraft_trio.errors import AddressError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.connection_limits import ConnectionLimits
 from kraft_trio.protocol.refusals import Refusals
@@ -88,7 +88,7 @@ class NetworkServer:
         return tuple({id(one): one.files for one in users if one is not None}.values())
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Bind all listeners, then serve until cancelled.  Raises ConfigError if an address cannot be bound."""
+        """Bind all listeners, then serve until cancelled.  Raises AddressError if an address cannot be bound."""
         self._lanes = ClientLanes()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._lanes.run)
@@ -98,7 +98,7 @@ class NetworkServer:
                     listener = await self._network.listen(listening.endpoint)
                 except OSError as error:
                     reason = os.strerror(error.errno) if error.errno else str(error)
-                    raise ConfigError(f"listeners={listening}: cannot be bound: {reason}") from error
+                    raise AddressError(f"listeners={listening}: cannot be bound: {reason}") from error
                 log.info("listening", listener=listening.name, endpoint=str(listener.endpoint))
                 nursery.start_soon(self._accept, nursery, self._lanes, listening.name, listener)
             task_status.started()

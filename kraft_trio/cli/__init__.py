@@ -1,7 +1,6 @@
 """The `kraft` command, with the sub-commands and flags of Kafka's own tools.
 
-Exit codes: 0 success; 2 usage error; 3 a disk failed; 4 a disk is full; 130 interrupted; 1 any other failure.  A
-failure prints one line on stderr.
+A failure prints one line on stderr, and has one of the exit codes of docs/OPERATING.md#exit-codes.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 
 import click
 
+from kraft_trio.cli.exit_codes import exit_code
 from kraft_trio.cli.meant_command import meant_command
 from kraft_trio.cli.misplaced_option import proper_place
 from kraft_trio.cli.output import one_message
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KraftError, OSError) as error:
-        return _fail(_one_line(error), _exit_code(error))
+        return _fail(_one_line(error), exit_code(error, of_node=_is_node(arguments)))
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:
             return _fail("interrupted", 130)
@@ -104,7 +104,8 @@ def run(arguments: Sequence[str]) -> int:
         if expected is None or others is not None:
             raise
         errors = list(leaves(expected))
-        return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), max(map(_exit_code, errors)))
+        code = max(exit_code(error, of_node=_is_node(arguments)) for error in errors)
+        return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), code)
 
 
 def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
@@ -121,8 +122,8 @@ def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
     return message
 
 
-def _exit_code(error: BaseException) -> int:
-    return error.exit_code if isinstance(error, KraftError) else 1
+def _is_node(arguments: Sequence[str]) -> bool:
+    return list(arguments[:2]) == ["server", "start"]
 
 
 def _one_line(error: BaseException) -> str:
@@ -151,7 +152,7 @@ def import_without(unused: str, module: str) -> None:
 
 
 def main() -> None:
-    is_node = sys.argv[1:3] == ["server", "start"]
+    is_node = _is_node(sys.argv[1:])
     with standard_streams(in_background=is_node):
         if is_node:
             import_without("rich", "structlog.dev")

@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Final
 
-from kraft_trio.errors import ConfigError
+from kraft_trio.errors import AddressError
 from kraft_trio.protocol.types import Endpoint
 
 BACKLOG: Final = 128
@@ -15,7 +15,7 @@ STUCK_TIMEOUT_MS: Final = 120_000
 
 
 def bound(key: str, endpoint: Endpoint, scheme: str = "HTTP") -> socket.socket:
-    """A socket that listens on the address that the configuration key `key` names.  Raises ConfigError."""
+    """A socket that listens on the address that the configuration key `key` names.  Raises AddressError."""
     try:
         found = socket.getaddrinfo(
             endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -24,7 +24,7 @@ def bound(key: str, endpoint: Endpoint, scheme: str = "HTTP") -> socket.socket:
         listening = socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigError(f"{key}={scheme}://{endpoint}: cannot be bound: {reason}") from error
+        raise AddressError(f"{key}={scheme}://{endpoint}: cannot be bound: {reason}") from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
     return listening

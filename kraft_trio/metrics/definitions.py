@@ -215,6 +215,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "number-of-refused-voter-changes",
         "Voter changes refused because kraft.voter.changes.max.waiting waited already, since the start.",
     ),
+    _own("is-witness", "1 on a witness (`kraft.witness`)."),
     _own(
         "number-of-restored-voters",
         "Times that a voter came back to this leader without records that it had acknowledged, since the start.",

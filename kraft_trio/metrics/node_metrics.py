@@ -104,6 +104,7 @@ class NodeMetrics:
             **self._of_leader(),
             **self._load().values(),
             "number-of-producer-ids": self._log.producer_count,
+            "is-witness": int(self._config.witness),
             "number-of-restored-voters": self._restored.count,
             _CERTIFICATES: min((sample.value for sample in self._certificates()), default=None),
             **self._measured(),

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import StorageError, UnavailableDirectoryError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
@@ -173,13 +173,13 @@ class LockedDirectory:
         """
         try:
             if not disk.exists(directory):
-                raise StorageError(f"{directory}: there is no such directory; {_MOUNT_OR_FORMAT}")
+                raise UnavailableDirectoryError(f"{directory}: there is no such directory; {_MOUNT_OR_FORMAT}")
             if not disk.exists(join(directory, META_PROPERTIES)):
                 disk.list_directory(directory)  # raises OSError if this is a file
-                raise StorageError(f"{directory}: not formatted; {_MOUNT_OR_FORMAT}")
+                raise UnavailableDirectoryError(f"{directory}: not formatted; {_MOUNT_OR_FORMAT}")
             lock = disk.lock(join(directory, LOCK))
         except OSError as error:
-            raise StorageError(f"{directory}: cannot be used: {error.strerror or error}") from error
+            raise UnavailableDirectoryError(f"{directory}: cannot be used: {error.strerror or error}") from error
         try:
             properties = _own_properties(disk, directory, node_id, random_source)
         except BaseException:
@@ -214,5 +214,5 @@ def _own_properties(disk: Disk, directory: str, node_id: int, random_source: ran
         try:
             disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
         except OSError as error:
-            raise StorageError(f"{directory}: cannot be written: {error.strerror or error}") from error
+            raise UnavailableDirectoryError(f"{directory}: cannot be written: {error.strerror or error}") from error
     return properties

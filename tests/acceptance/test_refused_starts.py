@@ -1,4 +1,4 @@
-"""What `kraft storage format` and `kraft server start` refuse: one line that says why, exit code 1, nothing changed.
+"""What `kraft storage format` and `kraft server start` refuse: one line that says why, an exit code, nothing changed.
 
 Each happens to one node of a live quorum, whose other nodes go on.  Root may write anywhere, so "read-only" is shown
 with what stops root as well: a file where a directory must be, a directory where a file must be, and /proc.
@@ -19,6 +19,7 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
 from harness.waiting import wait_until
+from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY
 from kraft_trio.client.known_voter import OVERRIDE
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.unharmed import unharmed
@@ -69,9 +70,9 @@ def files_below(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
-def assert_refused(completed: subprocess.CompletedProcess[str], *named: str) -> None:
-    """Exit code 1, and a last line on stderr that names all of that; log lines may come before it."""
-    assert completed.returncode == 1, completed.stderr
+def assert_refused(completed: subprocess.CompletedProcess[str], *named: str, code: int = 1) -> None:
+    """That exit code, and a last line on stderr that names all of that; log lines may come before it."""
+    assert completed.returncode == code, completed.stderr
     assert "Traceback" not in completed.stderr
     last = completed.stderr.splitlines()[-1]
     assert last.startswith("kraft: error: ")
@@ -127,7 +128,7 @@ def test_formatting_for_another_cluster(quorum: Quorum, lone: NodeProcess, runni
 
 def test_starting_as_another_node(lone: NodeProcess) -> None:
     before = files_below(lone.directory)
-    assert_refused(start(lone, "node.id=7"), str(lone.directory), "7", str(LONE))
+    assert_refused(start(lone, "node.id=7"), str(lone.directory), "7", str(LONE), code=DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -194,7 +195,7 @@ def test_a_port_in_use(lone: NodeProcess) -> None:
 def test_a_corrupt_quorum_state(lone: NodeProcess, content: bytes) -> None:
     (lone.partition_directory / "quorum-state").write_bytes(content)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(lone.partition_directory / "quorum-state"))
+    assert_refused(start(lone), str(lone.partition_directory / "quorum-state"), code=DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -202,7 +203,7 @@ def test_a_corrupt_quorum_state(lone: NodeProcess, content: bytes) -> None:
 def test_a_corrupt_meta_properties(lone: NodeProcess, content: bytes) -> None:
     (lone.directory / "meta.properties").write_bytes(content)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(lone.directory / "meta.properties"))
+    assert_refused(start(lone), str(lone.directory / "meta.properties"), code=DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -223,7 +224,7 @@ def test_damage_in_the_middle_of_the_log(lone: NodeProcess) -> None:
     log[100] ^= 0x01
     path.write_bytes(log)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(path))
+    assert_refused(start(lone), str(path), code=DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -248,7 +249,7 @@ def test_a_torn_tail_is_cut(quorum: Quorum, lone: NodeProcess) -> None:
 )
 def test_configuration_that_cannot_be_used(lone: NodeProcess, override: str, named: str) -> None:
     before = files_below(lone.directory)
-    assert_refused(start(lone, override), named, override.split("=")[1])
+    assert_refused(start(lone, override), named, override.split("=")[1], code=CONFIGURATION)
     assert files_below(lone.directory) == before
 
 

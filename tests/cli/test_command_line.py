@@ -13,6 +13,7 @@ import pytest
 
 from kraft_trio.cli import kraft, main, run
 from kraft_trio.cli.config_option import read_config
+from kraft_trio.cli.exit_codes import CONFIGURATION
 from kraft_trio.errors import ConfigError, StorageError
 
 
@@ -158,7 +159,7 @@ def test_what_is_wrong_with_a_configuration_is_said_of_its_place(
     if content is not None:
         file.write_text(content)
     options = [part for override in overrides for part in ("--override", override)]
-    assert run(["server", "start", "-c", str(file), *options]) == 1
+    assert run(["server", "start", "-c", str(file), *options]) == CONFIGURATION
     assert capsys.readouterr().err.startswith(f"kraft: error: {error.format(file=file)}")
 
 

@@ -22,6 +22,7 @@ from harness.ports import free_ports
 from harness.waiting import WAIT_SECONDS
 from kraft_trio.cli import run, server
 from kraft_trio.cli.config_option import parse_overrides
+from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY
 from kraft_trio.cli.logging import configure_logging
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import STANDARD_AUTHORIZER
@@ -59,14 +60,14 @@ def _structlog_as_it_was() -> Iterator[None]:
 class TestRefusals:
     def test_a_wrong_value(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         path = properties(**{"node.id": "x"})
-        assert run(["server", "start", "-c", path]) == 1
+        assert run(["server", "start", "-c", path]) == CONFIGURATION
         assert capsys.readouterr().err.startswith(f"kraft: error: {path}: node.id=x; expected a whole number")
 
     def test_a_wrong_override(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         command = ["server", "start", "-c", properties()]
-        assert run([*command, "--override", "node.id=x"]) == 1
+        assert run([*command, "--override", "node.id=x"]) == CONFIGURATION
         assert "node.id=x; expected" in capsys.readouterr().err
-        assert run([*command, "--override", "node.id"]) == 1
+        assert run([*command, "--override", "node.id"]) == CONFIGURATION
         assert capsys.readouterr().err == "kraft: error: --override node.id: expected key=value\n"
 
     def test_an_unknown_key_is_warned_about(
@@ -87,7 +88,7 @@ class TestRefusals:
         assert limits == [30]
 
     def test_a_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == 1
+        assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == CONFIGURATION
         assert capsys.readouterr().err.endswith("none.properties: cannot be read: No such file or directory\n")
 
     def test_a_directory_that_is_not_formatted(
@@ -100,7 +101,7 @@ class TestRefusals:
 
     def test_another_nodes_directory(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
-        assert run(["server", "start", "-c", properties(**{"node.id": "2"})]) == 1
+        assert run(["server", "start", "-c", properties(**{"node.id": "2"})]) == DIRECTORY
         assert "formatted for node 1, not for node.id=2" in capsys.readouterr().err
 
     def test_a_corrupt_quorum_state(
@@ -108,7 +109,7 @@ class TestRefusals:
     ) -> None:
         assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
         (tmp_path / "data" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
-        assert run(["server", "start", "-c", properties(), "--log-level", "error"]) == 1
+        assert run(["server", "start", "-c", properties(), "--log-level", "error"]) == DIRECTORY
         assert "quorum-state: not a line of JSON" in capsys.readouterr().err
 
     def test_a_port_in_use(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,6 +62,7 @@ KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
 KIP_1180 = "finalized-level"
 KAFKAS = "active-controller-count"
 OURS = """
+    is-witness
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
     event-loop-busy-max-ms event-loop-cpu-max-ms number-of-event-loop-stalls
@@ -532,3 +533,9 @@ def test_asking_for_metrics_changes_nothing_in_a_simulated_run() -> None:
         return await history(cluster, asks=False)
 
     assert simulate(with_metrics, seed=3) == simulate(without, seed=3)
+
+
+@on_cluster(witnesses=(2,))
+async def test_witness_is_told_from_other_voters(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    assert {node.key.id: values_of(node)["is-witness"] for node in nodes(cluster)} == {1: 0, 2: 1, 3: 0}

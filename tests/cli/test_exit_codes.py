@@ -1,0 +1,45 @@
+"""The exit codes: what a supervisor is told, and that docs and the systemd unit say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kraft_trio import errors
+from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY, exit_code
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("error", "of_node", "of_others"),
+    [
+        (errors.ConfigError(), CONFIGURATION, 1),
+        (errors.AddressError(), 1, 1),
+        (errors.StorageError(), DIRECTORY, 1),
+        (errors.CorruptLogError(), DIRECTORY, 1),
+        (errors.CorruptSnapshotError(), DIRECTORY, 1),
+        (errors.UnavailableDirectoryError(), 1, 1),
+        (errors.AlreadyLockedError(), 1, 1),
+        (errors.StorageFailure(), 3, 3),
+        (errors.DamagedLogError(), 3, 3),
+        (errors.DiskFullError(), 4, 4),
+        (errors.NetworkError(), 1, 1),
+        (OSError(), 1, 1),
+    ],
+)
+def test_code_of_an_error(error: Exception, of_node: int, of_others: int) -> None:
+    assert (exit_code(error, of_node=True), exit_code(error, of_node=False)) == (of_node, of_others)
+
+
+def test_table_and_unit_agree_on_what_is_not_restarted() -> None:
+    table = (REPOSITORY / "docs" / "OPERATING.md").read_text().partition("## Exit codes")[2].partition("\n## ")[0]
+    restarts = dict(re.findall(r"^\| (\d+) \|.*\| (yes|no|) \|$", table, re.MULTILINE))
+    assert {code for code, answer in restarts.items() if answer == "yes"} == {"1", "4"}
+    unit = (REPOSITORY / "deploy" / "systemd" / "kraft.service").read_text()
+    prevented = re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
+    assert prevented is not None
+    assert {code for code, answer in restarts.items() if answer == "no"} == set(prevented[1].split())
+    assert {str(CONFIGURATION), str(DIRECTORY)} <= set(prevented[1].split())
