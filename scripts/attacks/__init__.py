@@ -25,6 +25,7 @@ ATTACKS = (
     "unreadable",
     "slow-loris",
     "handshakes",
+    "watches",
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 

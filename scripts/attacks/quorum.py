@@ -15,8 +15,9 @@ ADDRESS_SPACE_BYTES = 4 * 1024**3
 """What a node may map: an attack that succeeds ends the node before it ends the machine."""
 
 LISTENING_S = 90.0
-HTTP = "HTTP"
-HTTP_KEY = "kraft.http.listener"
+HTTP, KV = "HTTP", "KV"
+WITH_KEYS = {HTTP: "kraft.http.listener", KV: "kraft.kv.listener"}
+"""The listeners that have keys of their own.  A quorum has those whose keys are among its settings."""
 DEFAULT_TIMEOUTS = {
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
@@ -32,7 +33,7 @@ class AttackedQuorum(Quorum):
 
     def __init__(self, directory: Path, settings: Mapping[str, str], *, is_patient: bool = False) -> None:
         self.endpoints: dict[int, dict[str, Endpoint]] = {}
-        """Where each node listens for others than controllers, by the listener's name; HTTP counts as one."""
+        """Where each node listens for others than controllers, by the listener's name."""
         timeouts = PATIENT if is_patient else DEFAULT_TIMEOUTS
         super().__init__(directory, settings={**METRICS_EVERY, **settings}, timeouts=timeouts)
 
@@ -47,17 +48,19 @@ class AttackedQuorum(Quorum):
         alone = f"listeners=CONTROLLER://{node.endpoint}\n"
         properties = node.properties.read_text()
         assert alone in properties
-        more = "".join(f",{name}://{endpoint}" for name, endpoint in endpoints.items() if name != HTTP)
+        more = "".join(f",{name}://{endpoint}" for name, endpoint in endpoints.items() if name not in WITH_KEYS)
         properties = properties.replace(alone, f"{alone.rstrip()}{more}\n")
-        if HTTP in endpoints:
-            properties = properties.replace(f"{HTTP_KEY}=\n", f"{HTTP_KEY}=HTTP://{endpoints[HTTP]}\n")
+        for name in WITH_KEYS.keys() & endpoints.keys():
+            key = WITH_KEYS[name]
+            properties = properties.replace(f"{key}=\n", f"{key}=HTTP://{endpoints[name]}\n")
         node.properties.write_text(properties)
 
     def _names(self) -> list[str]:
         """The listeners besides that of the controllers, as `listener.security.protocol.map` names them."""
         protocols = str(self.settings.get("listener.security.protocol.map", "CONTROLLER:,CLIENT:")).split(",")
         names = [entry.partition(":")[0] for entry in protocols]
-        return [name for name in names if name != "CONTROLLER"] + ([HTTP] if HTTP_KEY in self.settings else [])
+        names = [name for name in names if name != "CONTROLLER"]
+        return names + [name for name, key in WITH_KEYS.items() if key in self.settings]
 
     def wait_until_listening(self) -> None:
         """Until all nodes do, on a machine that may be busy.  Raises Overdue or AssertionError."""

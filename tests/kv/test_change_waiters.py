@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import trio
 import trio.testing
 
+from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.kv import KvMachine
+from kraft_trio.kv.gateway import change_waiters
 from kraft_trio.kv.gateway.change_waiters import ChangeWaiters
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.requests import CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest
@@ -106,3 +110,53 @@ async def test_who_stops_waiting_is_forgotten(nursery: trio.Nursery, interval: I
     with trio.move_on_after(0):
         await waiting.changes.wait(interval)
     assert len(waiting.changes) == 0
+
+
+async def test_many_changes_are_told_in_many_turns(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log may apply any number of them in one turn."""
+    monkeypatch.setattr(change_waiters, "CHANGES_PER_TURN", 3)
+    waiting = Waiting(nursery)
+    await waiting.start(a=key(b"a"), all=Interval(b"a", None))
+    for number in range(10):
+        execute(waiting.machine, PutRequest(b"k%d" % number))
+    execute(waiting.machine, PutRequest(b"a"))
+    told = set()
+    while waiting.changes.told_revision < 12:
+        told.add(waiting.changes.told_revision)
+        await trio.lowlevel.checkpoint()
+    assert told <= {1, 4, 7, 10}
+    assert len(told) > 2, "several turns have passed"
+    assert await waiting.took() == {"all": 2, "a": 12}
+
+
+async def test_changes_within_a_revision_are_told_when_all_are(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_waiters, "CHANGES_PER_TURN", 3)
+    waiting = Waiting(nursery)
+    await waiting.took(*[PutRequest(b"k%d" % number) for number in range(5)])
+    await waiting.start(last=key(b"k4"), other=key(b"other"))
+    execute(waiting.machine, DeleteRangeRequest(b"k", b"l"))
+    told = set()
+    while waiting.changes.told_revision < 7:
+        told.add(waiting.changes.told_revision)
+        await trio.lowlevel.checkpoint()
+    assert told == {6}
+    assert await waiting.took() == {"last": 7}
+    nursery.cancel_scope.cancel()
+
+
+async def test_many_who_wait_are_woken_in_many_turns(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_waiters, "WAKES_PER_TURN", 4)
+    waiting, turns, woken = Waiting(nursery), LoopTurns.of_this_run(), Counter[int]()
+
+    async def wait(interval: Interval) -> None:
+        await waiting.changes.wait(interval)
+        woken[turns.number] += 1
+
+    for interval in [key(b"a")] * 10 + [Interval(b"a", bytes([98 + number])) for number in range(10)]:
+        nursery.start_soon(wait, interval)
+    await trio.testing.wait_all_tasks_blocked()
+    assert await waiting.took(PutRequest(b"a")) == {}
+    assert sum(woken.values()) == 20
+    assert max(woken.values()) == 4
