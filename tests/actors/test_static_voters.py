@@ -24,6 +24,7 @@ from kraft_trio.status.own_view import own_view
 from kraft_trio.storage.quorum_state import QuorumStateFile, StoredVoters, encode_quorum_state
 from tests.support.lone_node import lone_environment, lone_node
 from tests.support.on_cluster import on_cluster, run_on_cluster
+from tests.support.trimming import append, on_trimming_cluster, trimmed
 
 VALUES = ["a", "b", "c"]
 
@@ -188,6 +189,31 @@ async def test_an_observer_guards_its_copy_too(cluster: Cluster) -> None:
             pytest.fail("it runs")
 
 
+async def lead_without_it(cluster: Cluster) -> Node:
+    """Let 2 and 3, which are blank, lead an epoch above that of 1."""
+    for node_id in (2, 3):
+        await cluster.machines[node_id].start()
+    while (leader := await cluster.wait_for_leader()).view.epoch < 3:
+        await cluster.machines[leader.key.id].stop()
+        await cluster.machines[leader.key.id].start()
+    return leader
+
+
+@on_trimming_cluster(kraft_version=0, voters=1, observers=2, started=(1,), invariants=())
+async def test_what_a_snapshot_takes_the_place_of_is_told(cluster: Cluster) -> None:
+    node = await cluster.wait_for_leader()
+    await append(node, *([b"value"] * 10 for _ in range(20)))
+    await edited(cluster, (1, 2, 3), *cluster.machines)
+    machine = cluster.machines[1]
+    await accept_static_voters(machine.disk, machine.config, confirmed=lambda _: True, now_ms=0)
+    snapshot_id = await trimmed(await lead_without_it(cluster))
+    with structlog.testing.capture_logs() as events:
+        await machine.start()
+        await cluster.wait_until_alike()
+    [told] = [event for event in events if event["event"] == "committed records truncated"]
+    assert (told["first"], told["last"]) == (snapshot_id.offset, 200)
+
+
 @pytest.mark.parametrize("ends", ["stop", "kill"])
 @on_cluster(kraft_version=0, voters=1, observers=2, started=(1,), invariants=())
 async def test_what_is_lost_by_force_is_told(cluster: Cluster, ends: str) -> None:
@@ -207,11 +233,7 @@ async def test_what_is_lost_by_force_is_told(cluster: Cluster, ends: str) -> Non
     assert stored_voters(machine) == StoredVoters(2, (1, 2, 3))
     with pytest.raises(StorageError, match="the voters are 1, 2, 3 already"):
         await accept_static_voters(machine.disk, machine.config, confirmed=lambda _: True, now_ms=now_ms)
-    for node_id in (2, 3):
-        await cluster.machines[node_id].start()
-    while (await cluster.wait_for_leader()).view.epoch < 3:
-        await (leader := cluster.machines[(await cluster.wait_for_leader()).key.id]).stop()
-        await leader.start()
+    await lead_without_it(cluster)
     with structlog.testing.capture_logs() as events:
         await machine.start()
         await cluster.wait_until_alike()
