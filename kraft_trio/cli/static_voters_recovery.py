@@ -97,7 +97,8 @@ async def refusal_of_static_voters(disk: Disk, config: NodeConfig) -> str | None
     partition = partition_path(config.metadata_log_dir, config.topic_name)
     path = join(partition, QUORUM_STATE)
     quorum_state = QuorumStateFile(disk, path)
-    if quorum_state.read() is None or quorum_state.voters.ids in ((), config.static_voter_set().ids):
+    configured = config.static_voter_set().ids
+    if quorum_state.read() is None or not configured or quorum_state.voters.ids == configured:
         return None  # The log has no say in it, and may be large.
     log = preview_log(disk, config, 0)
     try:

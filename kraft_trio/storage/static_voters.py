@@ -25,10 +25,12 @@ ACCEPT: Final = "--unsafe-static-voters"
 def voters_of_before(stored: StoredVoters, log: Log) -> tuple[int, ...]:
     """The ids of the voters that had the last word on what is committed; empty if unknown.
 
-    They are those of quorum-state, unless a later leader has committed its LeaderChange, which names its own.
+    They are those of quorum-state, unless it names none, as of an observer that only has bootstrap servers, or a later
+    leader has committed its LeaderChange, which names its own.
     """
     elected = _committed_leader_change(log)
-    return elected.ids if elected is not None and elected.epoch >= stored.epoch else stored.ids
+    is_newer = elected is not None and (elected.epoch >= stored.epoch or not stored.ids)
+    return elected.ids if elected is not None and is_newer else stored.ids
 
 
 def voters_to_store(stored: StoredVoters, log: Log) -> VoterSet:
@@ -45,7 +47,7 @@ def check_static_voters(path: str, stored: StoredVoters, log: Log) -> None:
     `path` is that of quorum-state.  An empty log has nothing to lose: its node counts as one with a blank disk.
     """
     configured = log.voters.static_voters.ids
-    if log.voters.voters_offset is not None or not log.end_offset or stored.ids in ((), configured):
+    if log.voters.voters_offset is not None or not log.end_offset or stored.ids == configured:
         return
     before = voters_of_before(stored, log)
     disjoint = disjoint_majorities(before, configured)

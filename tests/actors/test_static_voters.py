@@ -164,6 +164,20 @@ async def test_a_node_with_an_empty_log_may_get_any_voters(cluster: Cluster) -> 
         assert node.log.voters.voters.ids == (1, 2, 3)
 
 
+@on_cluster(kraft_version=0, voters=1, observers=1, started=(1,), invariants=())
+async def test_an_observer_with_bootstrap_servers_alone_learns_the_voters_from_the_log(cluster: Cluster) -> None:
+    await committed_values(cluster)
+    machine = cluster.machines[2]
+    config = attrs.evolve(machine.config, quorum_voters=(), quorum_bootstrap_servers=[cluster.endpoint_of(1)])
+    async with open_node(config, environment=lone_environment(cluster, 2)) as node:
+        await cluster.wait_until(lambda: (node.high_watermark or 0) > 3)
+    assert stored_voters(machine).ids == ()
+    cluster.write_static_voters(2, (2,))
+    with pytest.raises(StorageError, match=r"the voters were 1, .* names 2: "):
+        async with lone_node(cluster, 2):
+            pytest.fail("it runs")
+
+
 @pytest.mark.parametrize("stored", [(), (7, 8, 9)])
 @on_cluster(voters=1)
 async def test_voters_in_the_log_are_not_those_of_the_file(cluster: Cluster, stored: tuple[int, ...]) -> None:
