@@ -11,6 +11,7 @@ from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import ProduceReceived, QuorumView
+from kraft_trio.protocol.producer_owners import ProducerOwners
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import check_client_batch, peek_header
 from kraft_trio.storage.batch_header import BatchHeader
@@ -50,13 +51,16 @@ class ClientRequests:
         self._refusals = context.refusals
         self._view = view
         self._checker = checker
+        self._owners = ProducerOwners(context.config.max_producer_ids)
 
     # Produce
 
-    async def produce(self, request: ProduceRequest, version: int, listener_name: str, address: str) -> Answer:
+    async def produce(
+        self, request: ProduceRequest, version: int, listener_name: str, address: str, principal: str | None = None
+    ) -> Answer:
         """Pass each batch to the leader; the answer has the partitions in order, and acks=0 gets no response.
 
-        `address` is that of the client.
+        `address` is that of the client, and `principal` who it is, None if there is no authorizer.
         """
         replies = []
         was_ours = False
@@ -68,7 +72,10 @@ class ClientRequests:
                 refused = ProducePartitionResponse.failed(ErrorCode.invalid_request, "the partition is named twice")
             was_ours = was_ours or refused is None
             checked = refused or self._check_batch(partition.records or b"")
+            if isinstance(checked, BatchHeader) and principal is not None and checked.producer_id >= 0:
+                checked = self._refuse_foreign_producer(checked.producer_id, principal) or checked
             if isinstance(checked, BatchHeader):
+                self._bind_producer(checked.producer_id, principal, reply)
                 await self._produce_batch(request, partition.records or b"", checked, reply, address)
             else:
                 reply.answer(checked)
@@ -94,6 +101,23 @@ class ClientRequests:
             if endpoint is not None:
                 node_endpoints = ((view.leader_id, endpoint),)
         return ProduceResponse(tuple(responses), node_endpoints)
+
+    def _refuse_foreign_producer(self, producer_id: int, principal: str) -> ProducePartitionResponse | None:
+        if self._owners.may_use(producer_id, principal):
+            return None
+        message = f"producer {producer_id}: another principal than {principal} uses this id"
+        return ProducePartitionResponse.failed(ErrorCode.invalid_producer_id_mapping, message)
+
+    def _bind_producer(self, producer_id: int, principal: str | None, reply: Reply[ProducePartitionResponse]) -> None:
+        """Once the batch is committed, nobody else may use the producer's id."""
+        if principal is None or producer_id < 0:
+            return
+
+        def bind() -> None:
+            if reply.value.error == ErrorCode.none:
+                self._owners.used(producer_id, principal)
+
+        reply.when_answered(bind)
 
     async def _produce_batch(
         self,

@@ -19,6 +19,7 @@ from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.pending_appends import PendingAppends
 from kraft_trio.actors.quorum_description import describe_quorum
 from kraft_trio.actors.read_barriers import ReadBarriers
+from kraft_trio.actors.repeated_batches import answer_to_sequence
 from kraft_trio.actors.replica_progress import ProgressTable
 from kraft_trio.actors.request_failures import NODES_OWN
 from kraft_trio.actors.served_mailbox import ServedMailbox
@@ -40,7 +41,7 @@ from kraft_trio.messages import (
 )
 from kraft_trio.protocol.check_quorum import has_majority_contact
 from kraft_trio.protocol.high_watermark import next_high_watermark
-from kraft_trio.protocol.producers import Accept, Duplicate, Refuse, new_producer_id
+from kraft_trio.protocol.producers import Duplicate, new_producer_id
 from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.read_lease import promised_wait_ms
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
@@ -245,20 +246,16 @@ class LeaderReplication:
         if header.producer_id >= 0:
             if self._accepted.has_batch_of(header.producer_id):
                 self._accepted.write()
-            match self._log.producers.check(
-                header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
-            ):
-                case Refuse(error_name=name, reason=reason):
-                    message.reply.answer(ProducePartitionResponse.failed(ErrorCode[name.lower()], reason))
-                    return
-                case Duplicate(base_offset=base_offset, last_offset=last_offset):
-                    appended_at_ms = self._log.producers.timestamp_ms(header.producer_id)
-                    self._appends.await_commit(
-                        message, base_offset, last_offset + 1, trio.current_time(), appended_at_ms
-                    )
-                    return
-                case Accept():
-                    pass
+            known = answer_to_sequence(self._log, message.records, header)
+            if isinstance(known, Duplicate):
+                appended_at_ms = self._log.producers.timestamp_ms(header.producer_id)
+                self._appends.await_commit(
+                    message, known.base_offset, known.last_offset + 1, trio.current_time(), appended_at_ms
+                )
+                return
+            if known is not None:
+                message.reply.answer(known)
+                return
         self._accepted.add(message)
 
     @property

@@ -165,11 +165,12 @@ class RequestRouter:
             if refusal is not None:
                 return Ready(refusal[0])
         address = "" if asker is None else asker.peer_host
+        principal = None if asker is None or self._access is None else asker.principal
         match request:
             case FetchRequest():
                 return await self._leader.fetch(request, header.version, listener_name, asker)
             case ProduceRequest():
-                return await self._clients.produce(request, header.version, listener_name, address)
+                return await self._clients.produce(request, header.version, listener_name, address, principal)
             case VoteRequest() | BeginQuorumEpochRequest() | EndQuorumEpochRequest():
                 return await self._route_to_election(header.api, request, listener_name)
             case DescribeQuorumRequest():

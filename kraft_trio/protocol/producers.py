@@ -44,6 +44,8 @@ class Refuse:
 
     error_name: str
     reason: str
+    is_older: bool = False
+    """Whether the sequences were appended before those still known, by this producer or by a stranger with its id."""
 
 
 SequenceCheck: TypeAlias = Accept | Duplicate | Refuse
@@ -226,10 +228,13 @@ def _check_sequence(
     else:
         is_older = base_sequence <= last_sequence < oldest
     if is_older:
+        # Clients take DUPLICATE_SEQUENCE_NUMBER for success.  None that has as many batches in flight as are remembered
+        # sends an older one, so somebody else has used its sequences.
         return Refuse(
-            "DUPLICATE_SEQUENCE_NUMBER",
+            "DUPLICATE_SEQUENCE_NUMBER" if len(batches) < REMEMBERED_BATCHES else "OUT_OF_ORDER_SEQUENCE_NUMBER",
             f"producer {producer_id}: sequences {base_sequence}-{last_sequence} were appended "
             f"before those still known, which start at {oldest}",
+            is_older=True,
         )
     return Refuse(
         "OUT_OF_ORDER_SEQUENCE_NUMBER",

@@ -116,7 +116,14 @@ class PartitionAppender:
             if is_repeated:
                 await self._check_is_stored(batch, answer.base_offset)
             return Placed(answer.base_offset, is_repeated)
-        if answer.error == ErrorCode.duplicate_sequence_number:
+        if answer.error == ErrorCode.out_of_order_sequence_number and answer.base_offset >= 0:
+            # The time of each attempt differs, and perhaps the order of its rows.
+            await self._check_is_stored(batch, answer.base_offset)
+            return Placed(answer.base_offset, is_repeated=True)
+        if answer.error == ErrorCode.duplicate_sequence_number or (
+            answer.error == ErrorCode.out_of_order_sequence_number and answer.log_append_time_ms >= 0
+        ):
+            # It comes before the batches of this producer that are remembered.
             return Placed(None, is_repeated=True)
         reason = _OTHER_HISTORY.get(answer.error)
         if reason is not None:

@@ -15,6 +15,7 @@ from kraft_trio.protocol.producers import (
     ProducerStates,
     Refuse,
     RememberedBatch,
+    SequenceCheck,
     new_producer_id,
 )
 
@@ -44,9 +45,9 @@ def error_of(
         (2, 60, 10, Duplicate(160, 169)),
         (2, 20, 10, Duplicate(120, 129)),
         (3, 0, 5, Accept()),
-        (2, 10, 10, "DUPLICATE_SEQUENCE_NUMBER"),
-        (2, 10, 1, "DUPLICATE_SEQUENCE_NUMBER"),
-        (2, 0, 20, "DUPLICATE_SEQUENCE_NUMBER"),
+        (2, 10, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, 10, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (2, 0, 20, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (2, 0, 21, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (2, 71, 10, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (2, 60, 9, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
@@ -146,7 +147,33 @@ def test_sequences_wrap_between_batches_too() -> None:
     assert states.check(PRODUCER, 0, 0, 3) == Accept()
     for batch in range(6):
         states.record(PRODUCER, 0, batch * 10, 10 + batch * 10, 19 + batch * 10)
-    assert error_of(states, MAX_SEQUENCE - 9, 10) == "DUPLICATE_SEQUENCE_NUMBER"
+    assert is_older(states.check(PRODUCER, 0, MAX_SEQUENCE - 9, 10))
+
+
+def is_older(answer: SequenceCheck) -> bool:
+    return isinstance(answer, Refuse) and answer.is_older
+
+
+@pytest.mark.parametrize(("base_sequence", "records"), [(10, 10), (10, 1), (0, 20), (0, 1)])
+def test_what_is_older_than_five_batches_is_nobodys_retry(base_sequence: int, records: int) -> None:
+    """A producer has at most five in flight.  Clients would take DUPLICATE_SEQUENCE_NUMBER for success."""
+    answer = seven_batches().check(PRODUCER, 2, base_sequence, records)
+    assert is_older(answer)
+    assert isinstance(answer, Refuse)
+    assert answer.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+@pytest.mark.parametrize("known", range(1, 5))
+def test_a_state_from_a_file_has_fewer_batches(known: int) -> None:
+    """Kafka's files have the newest one only.  What comes before may be a retry, which is in the log."""
+    states = ProducerStates()
+    for batch in range(7 - known, 7):
+        states.record(PRODUCER, 2, batch * 10, 100 + batch * 10, 109 + batch * 10)
+    answer = states.check(PRODUCER, 2, 10, 10)
+    assert is_older(answer)
+    assert isinstance(answer, Refuse)
+    assert answer.error_name == "DUPLICATE_SEQUENCE_NUMBER"
+    assert not is_older(states.check(PRODUCER, 2, 71, 1))
 
 
 def test_a_copy_no_longer_follows() -> None:

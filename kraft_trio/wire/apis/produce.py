@@ -50,9 +50,11 @@ class ProducePartitionResponse:
     partition: int = 0
     error: ErrorCode = ErrorCode.none
     base_offset: int = -1
-    """The offset of the first record.  Within a node, an error has it too if the batch is in the leader's log."""
+    """The offset of the first record.  Within a node, an error has it too if the batch is in the leader's log.
+
+    OUT_OF_ORDER_SEQUENCE_NUMBER has that of another batch with the same sequences, also over the network."""
     log_append_time_ms: int = -1
-    """For a batch that the log had before: the time of its producer's newest batch.  As in Kafka, otherwise -1."""
+    """For sequences that the log had before: the time of their producer's newest batch.  As in Kafka, otherwise -1."""
     log_start_offset: int = -1
     error_message: str | None = None
     leader_id: int = -1
@@ -72,7 +74,7 @@ class ProducePartitionResponse:
             partition.topic_id,
             partition.partition,
             self.error,
-            self.base_offset if self.error == ErrorCode.none else -1,
+            self.base_offset if self.error in (ErrorCode.none, ErrorCode.out_of_order_sequence_number) else -1,
             self.log_append_time_ms,
             self.log_start_offset,
             self.error_message,
