@@ -290,7 +290,7 @@ class Node(Generic[T, R]):
         """
         self._refuse_another_run("committed")
         _check_integer("from_offset", from_offset, "an offset")
-        decoding = Decoding(self._serde, self._on_bad_record)
+        decoding = Decoding(self._serde, self._on_bad_record, self.config.skipped_offsets)
         lists = committed_batches(self.log, from_offset, self.tree.record_decoder, lambda: self.tree.is_closed)
         async with aclosing(lists) as batches:
             async for records in batches:

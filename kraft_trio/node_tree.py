@@ -9,6 +9,7 @@ import trio
 
 from kraft_trio.actors.appender import Appender
 from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.command_admission import CommandAdmission
 from kraft_trio.actors.command_executor import CommandExecutor
 from kraft_trio.actors.controllers_guard import ControllersGuard
 from kraft_trio.actors.election import Election
@@ -182,6 +183,7 @@ class NodeTree(Generic[R]):
         self.taker: SnapshotTaker | None = None
         if snapshots is not None:
             self.taker = SnapshotTaker(environment.disk, log, snapshots, config, self._cleaner)
+        self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         router = RequestRouter(
             context,
             self.election.view,
@@ -192,10 +194,10 @@ class NodeTree(Generic[R]):
             RecordChecker(environment.off_loop, config.max_message_bytes, config.max_decompressed_bytes),
             self._gossip,
             self._access,
+            None if machine is None else CommandAdmission(self.record_decoder, machine.refusal_of),
         )
         self._memory = MemoryBudget(config.queued_max_request_bytes, config.max_connection_bytes)
         self.server = NetworkServer(network, config, router, self._memory, self._failures, self.refusals)
-        self.record_decoder = RecordDecoder(environment.off_loop, config.max_decompressed_bytes)
         self.driver: StateMachineDriver | None = None
         if on_commit is not None:
             self.driver = StateMachineDriver(
@@ -331,6 +333,7 @@ class NodeTree(Generic[R]):
                 failures=self._failures,
                 restored=self.restored,
                 load=self._load,
+                has_stopped_machine=lambda: self.driver is not None and self.driver.failure is not None,
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self.taker,
                 wall_clock_ms=self.environment.wall_clock_ms,

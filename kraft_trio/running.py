@@ -140,7 +140,9 @@ def open_node(
         if wrong is not None:
             raise ValueError(f"state_machine: {type(state_machine).__name__}, {wrong}")
         if hasattr(state_machine, "apply"):
-            machine = MachineAdapter(cast(StateMachine[Any, Any], state_machine), serde, on_bad_record)
+            machine = MachineAdapter(
+                cast(StateMachine[Any, Any], state_machine), serde, on_bad_record, config.skipped_offsets
+            )
             on_commit, snapshots = machine.on_commit, machine
         else:
             on_commit, snapshots = state_machine.on_commit, state_machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kraft_trio.actors.answers import Answer, Awaited
+from kraft_trio.actors.command_admission import CommandAdmission
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
 from kraft_trio.actors.record_checker import RecordChecker
@@ -46,11 +47,19 @@ MAX_RESOURCES_WITH_MESSAGE = 10
 class ClientRequests:
     """One topic with one partition, led by the leader of the quorum (docs/DECISIONS.md#one-topic-one-partition)."""
 
-    def __init__(self, context: NodeContext, view: Published[QuorumView], checker: RecordChecker) -> None:
+    def __init__(
+        self,
+        context: NodeContext,
+        view: Published[QuorumView],
+        checker: RecordChecker,
+        admission: CommandAdmission | None,
+    ) -> None:
+        """`admission` is None if the node has no state machine that decodes records."""
         self._config = context.config
         self._refusals = context.refusals
         self._view = view
         self._checker = checker
+        self._admission = admission
         self._owners = ProducerOwners(context.config.max_producer_ids)
 
     # Produce
@@ -131,6 +140,7 @@ class ClientRequests:
         try:
             if not (may_be_honest_about_time(header) and is_small_and_sound(records, 0, header)):
                 await self._checker.check(records, header, address)
+            no_command = None if self._admission is None else await self._admission.refusal(records, header)
         except LargeRecordError as error:
             self._refusals.batches += 1
             reply.answer(
@@ -142,6 +152,9 @@ class ClientRequests:
         except ProtocolError as error:
             self._refusals.batches += 1
             reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, str(error)))
+            return
+        if no_command is not None:
+            reply.answer(ProducePartitionResponse.failed(ErrorCode.invalid_record, no_command))
             return
         message = ProduceReceived(records, header, max(request.timeout_ms, 0), reply)
         if not await deliver(self._view.value.leader_mailbox, message):

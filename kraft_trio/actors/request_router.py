@@ -16,6 +16,7 @@ from kraft_trio.actors.answers import Answer, Awaited, Forwarded, Ready
 from kraft_trio.actors.change_forwarding import ChangeForwarding
 from kraft_trio.actors.client_requests import ClientRequests
 from kraft_trio.actors.cluster_requests import ClusterRequests
+from kraft_trio.actors.command_admission import CommandAdmission
 from kraft_trio.actors.epoch_context import NodeContext, TellElection
 from kraft_trio.actors.kafka_controllers import CONTROLLERS_TOPIC
 from kraft_trio.actors.leader_requests import LeaderRequests
@@ -122,6 +123,7 @@ class RequestRouter:
         checker: RecordChecker,
         gossip: VoterGossip | None,
         access: AccessControl | None,
+        commands: CommandAdmission | None = None,
     ) -> None:
         """`forwarder` passes clients' requests on to the leader; its client id is FORWARDER_CLIENT_ID."""
         self._access = access
@@ -139,7 +141,7 @@ class RequestRouter:
         self._voter_changes = VoterChangeRequests(context, view, forwarding)
         self._reassignments = ReassignmentRequests(context, view, forwarding)
         self._list_offsets = ListOffsetsRequests(context, view)
-        self._clients = ClientRequests(context, view, checker)
+        self._clients = ClientRequests(context, view, checker, commands)
         self._cluster = ClusterRequests(context, view, forwarder)
         self._log_directories = LogDirectoryRequests(context)
         self._gossip = gossip

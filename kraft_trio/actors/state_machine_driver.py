@@ -132,6 +132,11 @@ class StateMachineDriver:
         self._has_ended = False
         self._failure: CorruptLogError | BadRecordError | None = None
 
+    @property
+    def failure(self) -> CorruptLogError | BadRecordError | None:
+        """Why the application has stopped before the node; None if it has not."""
+        return self._failure
+
     async def wait_until_applied(self, offset: int) -> None:
         """Wait until the application has the record at `offset` (inclusive) and all before it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Generic, Literal, TypeVar, get_args
 
 from kraft_trio.application.serde import Serde
@@ -23,9 +24,11 @@ _SHOWN_BYTES: Final = 64
 class Decoding(Generic[T]):
     """Decodes the records of one reader."""
 
-    def __init__(self, serde: Serde[T], on_bad_record: OnBadRecord) -> None:
+    def __init__(self, serde: Serde[T], on_bad_record: OnBadRecord, skipped_offsets: Collection[int] = ()) -> None:
+        """A record at one of `skipped_offsets` is skipped if it cannot be decoded, and must not be decodable."""
         self._serde = serde
-        self._skips = on_bad_record == "skip"
+        self.skips = on_bad_record == "skip"
+        self._skipped_offsets = frozenset(skipped_offsets)
         self.skipped_records = 0
         """How many records could not be decoded and were skipped."""
         self._skipped_offset = -1
@@ -38,7 +41,7 @@ class Decoding(Generic[T]):
             decoded = self._serde.decode(value)
         except SerdeError as error:
             shown = value[:_SHOWN_BYTES].hex() + ("…" if len(value) > _SHOWN_BYTES else "")
-            if not self._skips:
+            if not self.skips and record.offset not in self._skipped_offsets:
                 raise BadRecordError(
                     f"the record at offset {record.offset} cannot be decoded: {error}; its {len(value)} bytes: {shown}"
                 ) from error
@@ -47,4 +50,14 @@ class Decoding(Generic[T]):
                 self.skipped_records += 1
                 log.warning("record skipped", offset=record.offset, reason=str(error), size=len(value), value=shown)
             return None
+        if record.offset in self._skipped_offsets:
+            raise BadRecordError(
+                f"the record at offset {record.offset} can be decoded: kraft.state.machine.skip.offsets names it, so "
+                "other nodes, of another version, may have passed over it"
+            )
         return Committed(record.offset, record.timestamp_ms, decoded, record.key, record.headers, record.leader_epoch)
+
+    def decode_new(self, record: Record) -> Committed[T]:
+        """Decode a record that is not in the log yet; its offset will be -1.  Raises SerdeError."""
+        decoded = self._serde.decode(record.value or b"")
+        return Committed(-1, record.timestamp_ms, decoded, record.key, record.headers)

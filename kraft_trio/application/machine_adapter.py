@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Iterable, Sequence
 from contextlib import aclosing
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 from uuid import UUID
 
 import attrs
@@ -16,7 +16,7 @@ from kraft_trio.application.outcomes import Outcome, OutcomeSerde
 from kraft_trio.application.request_records import load_requests, request_records
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed, StateMachine
-from kraft_trio.errors import CommandFailed, EncodeError, RefusedError, RequestTooOldError
+from kraft_trio.errors import CommandFailed, EncodeError, RefusedError, RequestTooOldError, SerdeError
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.request_ids import request_id_from_bytes
@@ -66,9 +66,15 @@ class MachineAdapter(Generic[T, R]):
     It owns the table of requests, which is part of the state: folded from the log, saved and loaded in snapshots.
     """
 
-    def __init__(self, machine: StateMachine[T, R], serde: Serde[T], on_bad_record: OnBadRecord = "stop") -> None:
+    def __init__(
+        self,
+        machine: StateMachine[T, R],
+        serde: Serde[T],
+        on_bad_record: OnBadRecord = "stop",
+        skipped_offsets: Collection[int] = (),
+    ) -> None:
         self._machine = machine
-        self._decoding = Decoding(serde, on_bad_record)
+        self._decoding = Decoding(serde, on_bad_record, skipped_offsets)
         self._outcomes: OutcomeSerde[R] = OutcomeSerde(machine)
         self._requests = RequestTable()
         self._has_told_of_clocks = False
@@ -77,6 +83,7 @@ class MachineAdapter(Generic[T, R]):
         self._in_steps = getattr(machine, "apply_in_steps", None)
         self._decoded: tuple[Sequence[Record], Sequence[Committed[T] | None]] | None = None
         """The records that `takes_long` was asked of last, so that `on_commit` need not decode them again."""
+        self._accepts: Callable[[Any], bool] | None = getattr(machine, "accepts", None)
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
 
@@ -84,6 +91,18 @@ class MachineAdapter(Generic[T, R]):
     def skipped_records(self) -> int:
         """How many records this process has skipped, because the serde could not decode them."""
         return self._decoding.skipped_records
+
+    def refusal_of(self, record: Record) -> str | None:
+        """Why a record that a client has produced must not enter the log; None if it may."""
+        try:
+            check_request_header(record)
+            proposed = self._decoding.decode_new(record)
+        except EncodeError as error:
+            return str(error)
+        except SerdeError as error:
+            return None if self._decoding.skips else str(error)
+        is_accepted = self._accepts is None or self._accepts(proposed)
+        return None if is_accepted else "the state machine does not accept it"
 
     def request_headers(self, request_id: UUID) -> tuple[tuple[str, bytes], ...]:
         """The headers of a record with that request."""
@@ -206,7 +225,7 @@ class MachineAdapter(Generic[T, R]):
                 self._answer(tag, self._outcome_of(request_id, Standing.APPLIED))
 
 
-def check_request_header(record: NewRecord) -> None:
+def check_request_header(record: Record | NewRecord) -> None:
     """Raises EncodeError for a request id that no replica could read: none would apply the command."""
     tag, is_request = _tag_of(record)
     if is_request and request_id_from_bytes(tag or b"") is None:

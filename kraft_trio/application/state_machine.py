@@ -38,6 +38,8 @@ class StateMachine(Protocol[T_contra, R_co]):
     It may have a method `apply_in_steps(record) -> Generator[None, None, Result] | None`.  The node calls it first, and
     calls `apply` if it returns None.  Else the node runs the generator to its end, and others where it yields.  It does
     what `apply` would do.  The call itself must change nothing.
+    And it may have a method `accepts(record: Committed[T]) -> bool`.  The leader calls it for each record that a client
+    produces, which is not in the log yet: its offset is -1.  A record that the serde cannot decode is refused anyway.
     """
 
     def apply(self, record: Committed[T_contra], /) -> R_co:
@@ -114,6 +116,7 @@ def what_is_wrong_with(machine: object) -> str | None:
     unlike = [name for name in waiting if not inspect.iscoroutinefunction(methods[name])]
     if unlike:
         return f"whose {' and '.join(unlike)} must be async"
-    methods["on_leader_change"] = getattr(machine, "on_leader_change", None)
-    unlike = [name for name in (*others, "on_leader_change") if inspect.iscoroutinefunction(methods[name])]
+    optional = ("on_leader_change", "accepts")
+    methods |= {name: getattr(machine, name, None) for name in optional}
+    unlike = [name for name in (*others, *optional) if inspect.iscoroutinefunction(methods[name])]
     return f"whose {' and '.join(unlike)} must not be async" if unlike else None

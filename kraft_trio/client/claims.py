@@ -227,6 +227,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         shared_id=shared_id_of(status),
         is_witness=status.get("isWitness") is True,
         restored=restored_of(status),
+        state_machine_problem=line_of(status.get("stateMachineProblem")),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)

@@ -182,6 +182,13 @@ class ConfigFields(LimitFields):
         "State machine of `kraft server`, the same on all nodes; `none` keeps the whole log.",
         default=values.NO_STATE_MACHINE,
     )
+    skipped_offsets: tuple[int, ...] = config_key(
+        "kraft.state.machine.skip.offsets",
+        values.OFFSETS,
+        "Offsets of records that stop the state machine, because it cannot decode them, and that it passes over "
+        "instead.  The same on all nodes.",
+        default=(),
+    )
     kv_listener: tuple[NamedListener, ...] = config_key(
         "kraft.kv.listener",
         values.HTTP_LISTENER,

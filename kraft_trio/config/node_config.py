@@ -87,6 +87,7 @@ class NodeConfig(ConfigFields):
             retention_bytes: int = ...,
             retention_ms: int = ...,
             state_machine: str = ...,
+            skipped_offsets: str | Sequence[int | str] = ...,
             kv_listener: str | Sequence[NamedListener | str] = ...,
             kv_advertised_listener: str | Sequence[NamedListener | str] = ...,
             kv_keep_revisions: int = ...,

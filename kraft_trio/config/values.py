@@ -154,6 +154,12 @@ def _parse_state_machine(text: str) -> str:
     return text
 
 
+def _parse_offset(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError
+    return int(text)
+
+
 def _parse_kafka_records(text: str) -> str:
     if text not in KAFKA_RECORDS_SETTINGS:
         raise ValueError
@@ -203,6 +209,7 @@ LISTENER_NAMES = ListOf("listener names separated by commas", lambda text: text.
 STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter, StaticVoter)
 BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer, Endpoint)
 STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, {KEY_VALUE}, or module:factory", _parse_state_machine)
+OFFSETS = ListOf("offsets separated by commas", _parse_offset, int)
 HTTP_LISTENER = ListOf("HTTP://host:port (an empty host for every interface)", _parse_http_listener, NamedListener)
 STATUS_LISTENER = ListOf(
     "HTTP://host:port or HTTPS://host:port (an empty host for every interface)", _parse_status_listener, NamedListener

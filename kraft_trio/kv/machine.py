@@ -42,6 +42,10 @@ class KvMachine:
         self.on_change: Callable[[], object] = lambda: None
         """Called after each change of the store or its members."""
 
+    def accepts(self, record: Committed[Command | NoCommand | TooLarge], /) -> bool:
+        """Whether a client may produce the record: it must be a command, although others would do no harm."""
+        return not isinstance(record.value, NoCommand)
+
     def apply(self, record: Committed[Command | NoCommand | TooLarge], /) -> Result:
         """Apply one command, in one turn of the event loop."""
         command = cast(Any, record.value)

@@ -220,6 +220,10 @@ METRICS: Final[tuple[Metric, ...]] = (
         "number-of-restored-voters",
         "Times that a voter came back to this leader without records that it had acknowledged, since the start.",
     ),
+    _own(
+        "state-machine-stopped",
+        "1 if the state machine has stopped at a record that it cannot decode or read, otherwise 0.",
+    ),
     _own("number-of-throttled-voter-changes", "Voter changes refused because they came too fast, since the start."),
     _own("number-of-refused-waits", "Fetches answered at once because too many waited, since the start."),
     _own(

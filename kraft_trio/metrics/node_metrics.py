@@ -55,6 +55,7 @@ class NodeMetrics:
         failures: RequestFailures,
         restored: RestoredVoters,
         load: Callable[[], NodeLoad],
+        has_stopped_machine: Callable[[], bool] = lambda: False,
         certificates: Callable[[], Sequence[Sample]] = tuple,
         has_virtual_time: bool = False,
     ) -> None:
@@ -72,6 +73,7 @@ class NodeMetrics:
         self._failures = failures
         self._restored = restored
         self._load = load
+        self._has_stopped_machine = has_stopped_machine
         self._certificates = certificates
         self._snapshot_fetch = snapshot_fetch
         self._snapshot_taker = snapshot_taker
@@ -106,6 +108,7 @@ class NodeMetrics:
             "number-of-producer-ids": self._log.producer_count,
             "is-witness": int(self._config.witness),
             "number-of-restored-voters": self._restored.count,
+            "state-machine-stopped": int(self._has_stopped_machine()),
             _CERTIFICATES: min((sample.value for sample in self._certificates()), default=None),
             **self._measured(),
         }

@@ -146,6 +146,7 @@ def _of_claims(situation: Situation) -> Iterator[Finding]:
     yield from _shared_ids(situation)
     yield from _restored(situation)
     yield from _lost_records(situation)
+    yield from _stopped_state_machines(situation)
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
         if claim.epoch is None or claim.epoch == situation.epoch:
@@ -182,6 +183,22 @@ def _shared_ids(situation: Situation) -> Iterator[Finding]:
         )
         is_voter = node_id in situation.voter_ids
         yield Finding(Severity.CRITICAL if is_voter else Severity.WARNING, "shared-id", text)
+
+
+def _stopped_state_machines(situation: Situation) -> Iterator[Finding]:
+    """One for each reason.  All nodes stop at the same record."""
+    stopped: dict[str, list[Claim]] = {}
+    for claim in situation.answers:
+        if claim.state_machine_problem is not None:
+            stopped.setdefault(claim.state_machine_problem, []).append(claim)
+    for problem, claims in stopped.items():
+        names = ", ".join(claim.name for claim in claims)
+        text = (
+            f"The state machine has stopped on {names}, which go on replicating and voting: {problem}. If a newer "
+            "version of the application decodes the record, start that. If none does, name its offset in "
+            "kraft.state.machine.skip.offsets on all nodes, and restart them."
+        )
+        yield Finding(Severity.CRITICAL, "stopped-state-machine", text)
 
 
 def _restored(situation: Situation) -> Iterator[Finding]:

@@ -68,6 +68,8 @@ class Claim:
     """Whether it is a voter that leads only if the logs leave nobody else (`kraft.witness`)."""
     is_kafkas: bool | None = None
     """Whether the file and the directory of a node that does not answer are Kafka's, if this machine has them."""
+    state_machine_problem: str | None = None
+    """Why its state machine has stopped, while the node goes on."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 

@@ -79,7 +79,12 @@ def readiness(tree: NodeTree[Any], disk: Sequence[Check]) -> tuple[Check, ...]:
     why = tree.fetch_problem.reason
     never = "not known since the start" if why is None else f"not known since the start; the last Fetch failed: {why}"
     unknown = never if tree.log.high_watermark is None else None
-    return (*liveness(tree), Check("leader-known", _leaderless(tree)), Check("high-watermark-known", unknown), *disk)
+    checks = (*liveness(tree), Check("leader-known", _leaderless(tree)), Check("high-watermark-known", unknown))
+    if tree.driver is not None:
+        failure = tree.driver.failure
+        stopped = None if failure is None else f"stopped at offset {tree.driver.applied_offset}: {failure}"
+        checks = (*checks, Check("state-machine-applies", stopped))
+    return (*checks, *disk)
 
 
 def _leaderless(tree: NodeTree[Any]) -> str | None:

@@ -35,9 +35,16 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "uncommittedVoterChange": log.voters.has_uncommitted_change(high_watermark),
         "lostRecords": tree.lost_records.what,
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
+        "stateMachineProblem": _stopped(tree),
         "restoredVoters": [_restored(one) for one in tree.restored.told],
         "voters": [_voter(tree, voter) for voter in log.voters.voters],
     }
+
+
+def _stopped(tree: NodeTree[Any]) -> str | None:
+    """Why the state machine has stopped."""
+    failure = None if tree.driver is None else tree.driver.failure
+    return None if failure is None else str(failure)
 
 
 def _restored(one: RestoredVoter) -> dict[str, Any]:

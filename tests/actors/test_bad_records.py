@@ -11,6 +11,7 @@ from kraft_trio.simulation import Cluster
 from tests.actors.test_state_machine import Bank, Deposit
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
+from tests.support.poison import poison
 
 SERDE = MsgpackSerde(Deposit)
 BAD = b"\x93\xa7Deposit\x01\x81\xa6amount\xa1x"
@@ -21,10 +22,10 @@ MESSAGE = rf"the record at offset 4 cannot be decoded: 'Deposit' version 1: .*; 
 async def test_the_state_machine_stops_before_it(cluster: Cluster) -> None:
     await cluster.machines[1].stop()
     bank = Bank()
-    async with lone_node(cluster, 1, serde=SERDE, state_machine=bank) as node, cluster.client() as client:
+    async with lone_node(cluster, 1, serde=SERDE, state_machine=bank) as node:
         assert await node.execute(Deposit("alice", 1)) == 1
         taken = await node.take_snapshot()
-        [offset] = await client.produce([BAD])
+        offset = await poison(node, BAD)
         assert offset == 4
         with pytest.raises(BadRecordError, match=MESSAGE):
             await node.execute(Deposit("alice", 2))
@@ -47,7 +48,7 @@ async def test_it_is_skipped_counted_and_logged(cluster: Cluster) -> None:
         options = {"serde": SERDE, "state_machine": bank, "on_bad_record": "skip"}
         async with lone_node(cluster, 1, **options) as node, cluster.client() as client:
             assert await node.execute(Deposit("alice", 1)) == 1
-            await client.produce([BAD])
+            assert await client.produce([BAD]) == (4,)
             assert await node.execute(Deposit("alice", 2)) == 3
             values = []
             with trio.move_on_after(1):

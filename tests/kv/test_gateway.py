@@ -23,6 +23,7 @@ from kraft_trio.wire.api import FETCH, READ_INDEX
 from kraft_trio.wire.descriptor import Api
 from tests.kv.gateways import FakeClient, Gateways, b64, gateways, kv_setup
 from tests.support.on_cluster import on_cluster
+from tests.support.poison import poison
 from tests.support.timing import set_timing
 
 KEY = b64("key")
@@ -326,8 +327,7 @@ async def test_a_record_of_a_newer_version_stops_the_store_alone(cluster: Cluste
     async with gateways(cluster) as serving:
         leader = await cluster.wait_for_leader()
         await serving.clients[1].post("/v3/kv/put", {"key": KEY})
-        async with cluster.client() as client:
-            await client.produce([PREFIX + b"\x91\x63"])
+        await poison(leader, PREFIX + b"\x91\x63")
         status, answer = await serving.clients[1].post("/v3/kv/put", {"key": KEY})
         assert (status, answer["code"]) == (503, 14)
         assert "command 99" in answer["message"]

@@ -70,7 +70,7 @@ OURS = """
     number-of-failed-tls-handshakes number-of-failed-authentications number-of-denied-requests
     number-of-expired-sessions
     number-of-refused-voter-changes number-of-refused-waits number-of-refused-epochs
-    number-of-restored-voters number-of-refused-addresses
+    number-of-restored-voters number-of-refused-addresses state-machine-stopped
     number-of-throttled-voter-changes number-of-refused-streams number-of-paused-connections number-of-refused-batches
     number-of-shortened-log-texts certificate-expiry-timestamp-seconds
     request-memory-bytes number-of-slowed-requests number-of-producer-ids sync-latency-p99-ms

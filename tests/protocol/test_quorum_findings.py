@@ -36,6 +36,18 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((says(1, voter_ids=(1, 2, 3, 4, 5)),), led(UP, UP, UP, UP, UP)),
         [("ok", "survival", "survives 2 more failures")],
     ),
+    "a record that no state machine can decode": (
+        Situation(tuple(says(id, state_machine_problem="offset 4 is bad") for id in (1, 2, 3)), led(UP, UP, UP)),
+        [
+            (
+                "critical",
+                "stopped-state-machine",
+                "The state machine has stopped on node 1, node 2, node 3, which go on replicating and voting: offset 4 "
+                "is bad. If a newer version",
+            ),
+            ("ok", "survival", "survives 1 more failure now"),
+        ],
+    ),
     "one voter": (
         Situation((says(1, voter_ids=(1,)),), led(UP)),
         [("note", "survival", "survives no more failure now: 1 of 1 voter is up, and 1 is needed")],
