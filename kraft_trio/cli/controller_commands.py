@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -15,13 +16,14 @@ from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.timeout_option import timeout_option
-from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
+from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.key import MAX_INT32
-from kraft_trio.errors import ConfigError, StorageError
+from kraft_trio.errors import ConfigError, KraftError, StorageError
 from kraft_trio.protocol.types import (
     NO_DIRECTORY_ID,
     Endpoints,
@@ -116,19 +118,28 @@ def add_controller(
 @click.option(
     "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="The voter's directory id; any if omitted."
 )
+@click.option("--if-exists", is_flag=True, help="Succeed if there is no such voter.")
+@click.option(
+    "--unregister",
+    is_flag=True,
+    help="Then have Kafka's active controller forget the controller, for good (Kafka 4.4).",
+)
 @change_options
 @click.pass_context
 def remove_controller(
     context: click.Context,
     controller_id: int,
     controller_directory_id: str | None,
+    if_exists: bool,
+    unregister: bool,
     timeout_ms: int,
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Remove a voter.  If it is not a voter, the command changes nothing and succeeds.
+    """Remove a voter.  Without such a voter, the command changes nothing and fails.
 
-    Give its id, or its id and directory id.
+    Give its id, or its id and directory id.  By the id alone, the incarnation that is the voter goes, and the command
+    names it first.
     """
     options: QuorumOptions = context.obj
     directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
@@ -141,13 +152,38 @@ def remove_controller(
         key = _voter_key(quorum, controller_id, directory_id)
     if key is None:
         names = ", ".join(str(state.key) for state in quorum.voters)
-        tell_outcome(f"no voter has id {controller_id}: the voters are {names}", "")
-        return
-    if dry_run:
+        reason = f"no voter has id {controller_id}: the voters are {names}"
+        if directory_id is not None:
+            reason = f"{ReplicaKey(controller_id, directory_id)} is not among the voters {names}"
+        if not if_exists:
+            raise ChangeRefused(f"VOTER_NOT_FOUND: {reason} (--if-exists makes that no error)")
+        tell_outcome(reason, "")
+    elif dry_run:
         dry_run_of(run, f"removing KRaft {told(key)}", lambda q: plan_remove(q, key, run.fetch_timeout_ms))
-        return
-    already = trio.run(run.remove, key, quorum.cluster_id)
-    tell_outcome(already, f"Removed KRaft {told(key)}")
+    else:
+        if directory_id is None:
+            _tell_which(quorum, key)
+        already = trio.run(run.remove, key, quorum.cluster_id)
+        tell_outcome(already, f"Removed KRaft {told(key)}")
+    if unregister:
+        _unregister(client, controller_id, timeout_ms, dry_run)
+
+
+def _tell_which(quorum: QuorumDescription, key: ReplicaKey) -> None:
+    """Name the incarnation that goes, before it goes: after a disk was replaced, there are two of its id."""
+    others = [state.key for state in quorum.observers if state.key.id == key.id and state.key != key]
+    observing = f"; {' and '.join(map(str, others))} observes and stays" if others else ""
+    tell(f"removing {told(key)}, which is the voter{observing}")
+
+
+def _unregister(client: AdminClient, controller_id: int, timeout_ms: int, dry_run: bool) -> None:
+    """In the words of Kafka's tool.  Raises KraftError."""
+    if not dry_run:
+        try:
+            trio.run(partial(client.unregister_controller, controller_id, timeout_ms=timeout_ms))
+        except KraftError as error:
+            raise KraftError(f"Failed to unregister controller {controller_id}: {error}") from error
+    echo(f"{'DRY RUN of unregistering' if dry_run else 'Unregistered'} KRaft controller {controller_id}")
 
 
 def tell_outcome(already: str | None, done: str) -> None:
@@ -167,11 +203,12 @@ def parse_directory_id(text: str) -> UUID:
 
 
 def _voter_key(quorum: QuorumDescription, replica_id: int, directory_id: UUID | None) -> ReplicaKey | None:
-    """The replica to remove; None if only an id is given and no voter has it."""
-    if directory_id is not None:
-        return ReplicaKey(replica_id, directory_id)
+    """The voter to remove, or None if there is no such voter."""
     known = quorum.voter_of_id(replica_id)
-    return None if known is None else known.key
+    if known is None or directory_id is None or known.key.directory_id == directory_id:
+        return None if known is None else known.key
+    # Of static voters, the directory ids may be unknown.
+    return ReplicaKey(replica_id, directory_id) if known.key.directory_id == NO_DIRECTORY_ID else None
 
 
 def dry_run_of(run: ChangeRun, what: str, make_plan: Callable[[QuorumDescription], VoterPlan]) -> None:

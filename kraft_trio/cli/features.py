@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 import trio
 
-from kraft_trio.cli.output import echo, field
+from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
 from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.client.admin import AdminClient, VoterChangeError
@@ -90,22 +90,33 @@ def _levels(texts: Sequence[str], release_version: str | None) -> dict[str, int]
 
 
 def _update(context: click.Context, what: str, levels: Mapping[str, int], dry_run: bool) -> None:
+    """Ask for one feature after the other, because a leader refuses all features of a request if it refuses one.
+
+    Says of each what became of it.  Raises the error of the last that could not be updated.
+    """
     options: QuorumOptions = context.obj
-    text = ", ".join(f"{name} to {level}" for name, level in levels.items())
     client = options.client(context)
-    try:
-        before = trio.run(_levels_before, client, levels, what == "downgrade", dry_run, options.timeout_ms)
-    except VoterChangeError as error:
-        raise KraftError(f"Could not {what} {text}. {str(error).removeprefix('update features: ')}") from error
-    except NetworkError as error:
-        # The user does not care which of the two requests found no leader.
-        reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")
-        raise NetworkError(f"Could not {what} {text}: {reason}") from error
+    failures: list[KraftError] = []
     for name, level in levels.items():
-        if before.get(name) == level:
-            echo(f"{name} is {level} already.")
+        try:
+            before = trio.run(_levels_before, client, {name: level}, what == "downgrade", dry_run, options.timeout_ms)
+        except VoterChangeError as error:
+            reason = str(error).removeprefix("update features: ")
+            failures.append(KraftError(f"Could not {what} {name} to {level}. {reason}"))
+            failures[-1].__cause__ = error
+        except NetworkError as error:
+            # The user does not care which of the two requests found no leader.
+            reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")
+            failures.append(NetworkError(f"Could not {what} {name} to {level}: {reason}"))
+            break
         else:
-            echo(f"{name} {'can be' if dry_run else 'was'} {what}d to {level}.")
+            is_there = before.get(name) == level
+            done = f"is {level} already" if is_there else f"{'can be' if dry_run else 'was'} {what}d to {level}"
+            echo(f"{name} {done}.")
+    for failure in failures[:-1]:
+        echo_line(f"kraft: error: {failure}", err=True)
+    if failures:
+        raise failures[-1]
 
 
 async def _levels_before(

@@ -36,6 +36,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
+from kraft_trio.wire.apis.unregister_controller import UNREGISTER_CONTROLLER, UnregisterControllerRequest
 from kraft_trio.wire.apis.update_features import (
     FeatureUpdate,
     UpdateFeaturesRequest,
@@ -184,6 +185,24 @@ class AdminClient:
         )
         if was_repeated and refusal.error == ErrorCode.voter_not_found and await self._is_voter(voter) is False:
             return
+        refusal.raise_for(what)
+
+    async def unregister_controller(self, controller_id: int, *, timeout_ms: int = 30_000) -> None:
+        """Have Kafka's active controller forget a controller that is no voter any more (KIP-1312, Kafka 4.4).
+
+        Raises what `add_metadata_voter` raises, and UnsupportedVersionError for a leader without registrations: an
+        older Kafka or a node of this library.
+        """
+        check_number("controller_id", controller_id, MAX_INT32, at_least=0)
+        check_number("timeout_ms", timeout_ms, MAX_INT32)
+        what = f"unregister controller {controller_id}"
+        refusal, _ = await self._change(
+            what,
+            UNREGISTER_CONTROLLER,
+            lambda _left_ms, _topic: UnregisterControllerRequest(controller_id),
+            lambda response: _Refusal(response.error, response.error_message),
+            timeout_ms,
+        )
         refusal.raise_for(what)
 
     async def alter_partition_reassignments(

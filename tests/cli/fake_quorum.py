@@ -85,7 +85,11 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeQuorum:
     async def update(self: AdminClient, levels: Any, **options: Any) -> None:
         fake.change("features", dict(levels), options)
 
+    async def unregister(self: AdminClient, controller_id: int, **options: Any) -> None:
+        fake.change("unregister", controller_id, options)
+
     for name, function in (
+        ("unregister_controller", unregister),
         ("describe_metadata_quorum", describe),
         ("add_metadata_voter", add),
         ("remove_metadata_voter", remove),

@@ -14,7 +14,7 @@ from quorums import CLUSTER_ID, key, leading, listeners, quorum, silent, up
 from kraft_trio.cli import run
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import NodeView, NoLeader
-from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.errors import OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -181,7 +181,7 @@ class TestRemove:
             ),
         ],
     )
-    def test_a_repeated_removal_changes_nothing_and_succeeds(
+    def test_an_unknown_voter_is_an_error_as_in_kafka_unless_it_may_be_missing(
         self,
         arguments: list[str],
         line: str,
@@ -189,9 +189,45 @@ class TestRemove:
         fake: FakeQuorum,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        assert run([*QUORUM, "remove-controller", *arguments, *dry_run]) == 0
+        assert run([*QUORUM, "remove-controller", *arguments, *dry_run]) == 1
+        error = f"kraft: error: VOTER_NOT_FOUND: {line} (--if-exists makes that no error)\n"
+        assert capsys.readouterr() == ("", error)
+        assert run([*QUORUM, "remove-controller", *arguments, *dry_run, "--if-exists"]) == 0
         assert fake.asked == []
-        assert capsys.readouterr().out == f"Nothing to do: {line}\n"
+        assert capsys.readouterr() == (f"Nothing to do: {line}\n", "")
+
+    def test_by_the_id_alone_the_incarnation_that_goes_is_named_first(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """After a disk was replaced, the old incarnation is the voter, and the new one observes."""
+        fake.description = quorum(leading(), up(2), up(3), observers=(up(3, 2),))
+        fake.errors = [OutcomeUnknownError("no answer")]
+        assert run([*QUORUM, *REMOVE_3]) == 1
+        voter_id = directory_id_to_text(key(3).directory_id)
+        assert capsys.readouterr().err.splitlines()[0] == (
+            f"kraft: note: removing controller 3 with directory id {voter_id}, which is the voter; "
+            f"{key(3, 2)} observes and stays"
+        )
+        assert run([*QUORUM, *REMOVE_3, "-d", voter_id]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_a_retired_controller_is_unregistered_with_kafkas_words(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """KIP-1312.  A dry run asks for nothing, and a removal that has happened is no obstacle."""
+        assert run([*QUORUM, *REMOVE_3, "--unregister", "--dry-run"]) == 0
+        assert capsys.readouterr().out.endswith("DRY RUN of unregistering KRaft controller 3\n")
+        assert fake.asked == []
+        assert run([*QUORUM, *REMOVE_3, "--unregister"]) == 0
+        assert capsys.readouterr().out.endswith("\nUnregistered KRaft controller 3\n")
+        assert [what for what, *_ in fake.asked] == ["remove", "unregister"]
+        assert run([*QUORUM, *REMOVE_3, "--unregister", "--if-exists"]) == 0
+        assert fake.asked[-1][:2] == ("unregister", 3)
+        fake.errors = [UnsupportedVersionError("a:1 does not serve UnregisterController (94)")]
+        assert run([*QUORUM, *REMOVE_3, "--unregister", "--if-exists"]) == 1
+        assert capsys.readouterr().err == (
+            "kraft: error: Failed to unregister controller 3: a:1 does not serve UnregisterController (94)\n"
+        )
 
     def test_a_removal_that_has_not_committed_is_not_done(
         self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
@@ -205,7 +241,7 @@ class TestRemove:
     ) -> None:
         fake.errors = [OutcomeUnknownError("no answer")]
         assert run([*QUORUM, "remove-controller", "-i", "3"]) == 1
-        assert capsys.readouterr().err == "kraft: error: no answer; it has not been done so far\n"
+        assert capsys.readouterr().err.endswith("\nkraft: error: no answer; it has not been done so far\n")
 
     @pytest.mark.parametrize(
         ("arguments", "exit_code", "message"),

@@ -61,6 +61,23 @@ def test_a_refusal_names_who_is_in_the_way(fake: FakeQuorum, capsys: pytest.Capt
     )
 
 
+def test_of_several_features_those_that_can_be_are_upgraded(
+    fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A leader refuses all features of a request if it refuses one."""
+    refused = VoterChangeError("update features", ErrorCode.invalid_update_version, "no such feature")
+    fake.errors = [refused, VoterChangeError("update features", ErrorCode.feature_update_failed, None)]
+    wanted = ["--feature", "a.b=2", "--feature", "c.d=3", "--feature", "kraft.version=1"]
+    assert run([*FEATURES, "upgrade", *wanted]) == 1
+    assert [levels for _, levels, _ in fake.asked] == [{"a.b": 2}, {"c.d": 3}, {"kraft.version": 1}]
+    captured = capsys.readouterr()
+    assert captured.out == "kraft.version was upgraded to 1.\n"
+    assert captured.err == (
+        "kraft: error: Could not upgrade a.b to 2. INVALID_UPDATE_VERSION: no such feature\n"
+        "kraft: error: Could not upgrade c.d to 3. FEATURE_UPDATE_FAILED\n"
+    )
+
+
 @pytest.mark.parametrize("asked", ["describe features", "update features"])
 def test_without_a_leader_it_says_what_was_not_done(
     asked: str, fake: FakeQuorum, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

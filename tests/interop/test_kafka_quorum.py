@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.command import kraft
+from harness.kafka import kafka_version
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import random_uuid
@@ -34,6 +35,23 @@ def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Contr
     removed = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1")
     assert removed.stdout.startswith("Removed KRaft controller 1 "), removed.stderr
     wait_until("the other controller leads alone", lambda: controllers.leads_alone(2), JVM_SECONDS)
+
+    again = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "VOTER_NOT_FOUND: no voter has id 1" in again.stderr
+    upgraded = controllers.ask(
+        2, "features", "upgrade", "--feature", "no.such.feature=1", "--feature", "kraft.version=1"
+    )
+    assert (upgraded.returncode, upgraded.stdout) == (1, "kraft.version is 1 already.\n")
+    assert "Could not upgrade no.such.feature to 1. " in upgraded.stderr
+    controllers.kill(1)
+    retired = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1", "--if-exists", "--unregister")
+    if kafka_version() < (4, 4):
+        assert "kraft: error: Failed to unregister controller 1: " in retired.stderr
+        return
+    assert retired.stdout.endswith("\nUnregistered KRaft controller 1\n"), retired.stderr
+    forgotten = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1", "--if-exists", "--unregister")
+    assert "Controller ID 1 is not currently registered" in forgotten.stderr
 
 
 @pytest.mark.nightly

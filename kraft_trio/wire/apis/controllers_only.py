@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from kraft_trio.wire.apis.controller_registration import CONTROLLER_REGISTRATION
+from kraft_trio.wire.apis.unregister_controller import UNREGISTER_CONTROLLER
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.schema import EntityShape, Fields, message_shape
@@ -382,7 +383,7 @@ _ALL: Final = (
                 error_code: error_code
 """,
     ),
-    _api(94, "UnregisterController", (0, 0), 0, _WITH_MESSAGE),
+    _api(UNREGISTER_CONTROLLER.key, UNREGISTER_CONTROLLER.name, (0, 0), 0, _WITH_MESSAGE),
 )
 
 CONTROLLERS_ONLY: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})
