@@ -142,7 +142,7 @@ class FollowerReplication:
         leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
         if not self._lost_leader:
             return leader
-        known = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
+        known = discovery_endpoints(self._context.config, self._context.log.voters, self._context.key)
         others = [endpoint for endpoint in known if endpoint != leader]
         if others and (leader is None or self._context.random.random() < 0.5):
             return self._context.random.choice(others)

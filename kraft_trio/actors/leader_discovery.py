@@ -48,7 +48,7 @@ class LeaderDiscovery:
         while True:
             # Wait first: when an epoch has just begun, other nodes do not know the leader either.
             await trio.sleep(self._context.retry_backoff_s())
-            endpoints = discovery_endpoints(self._context.config, self._context.log.voters.voters, self._context.key.id)
+            endpoints = discovery_endpoints(self._context.config, self._context.log.voters, self._context.key)
             if self._namesake is not None and self._namesake not in endpoints:
                 endpoints.append(self._namesake)
             if endpoints:

@@ -10,26 +10,35 @@ from kraft_trio.messages import LeaderHeardOf
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
 from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.read_lease import promised_wait_ms
-from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
-from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_history import VoterHistory
+from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 NO_LISTENERS: Final = Endpoints()
 
 
-def discovery_endpoints(config: NodeConfig, voters: VoterSet, self_id: int) -> list[Endpoint]:
+def voters_to_ask(config: NodeConfig, history: VoterHistory, key: ReplicaKey) -> list[Endpoint]:
+    """The endpoints of the other voters, as far as this node may ask there who leads.
+
+    They are those of the newest set.  If that comes from `controller.quorum.voters` and there are bootstrap servers, an
+    observer does not use it (KIP-853, "controller.quorum.bootstrap.servers").
+    """
+    voters, listener = history.voters, config.controller_listener_name
+    if history.voters_offset is None and config.quorum_bootstrap_servers and not voters.is_voter(key):
+        return []
+    endpoints = (voter.endpoints.get(listener) for voter in voters if voter.id != key.id)
+    return [endpoint for endpoint in endpoints if endpoint is not None]
+
+
+def discovery_endpoints(config: NodeConfig, history: VoterHistory, key: ReplicaKey) -> list[Endpoint]:
     """The endpoints at which to ask for the leader, without this node's own.
 
-    They are the configured bootstrap servers, or else the configured voters (KIP-853), and the voters of the newest
-    set.
+    They are the configured bootstrap servers, or else the configured voters (KIP-853), and those of `voters_to_ask`.
     """
     own = {endpoint for _, endpoint in config.advertised_endpoints()}
-    of_voters = [
-        endpoint
-        for voter in voters
-        if voter.id != self_id and (endpoint := voter.endpoints.get(config.controller_listener_name)) is not None
-    ]
+    of_voters = voters_to_ask(config, history, key)
     configured = config.quorum_bootstrap_servers or [voter.endpoint for voter in config.quorum_voters]
     candidates = [*configured, *of_voters]
     return [endpoint for endpoint in dict.fromkeys(candidates) if endpoint not in own]

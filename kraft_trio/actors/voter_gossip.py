@@ -17,6 +17,7 @@ import trio
 
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.published import Published
+from kraft_trio.actors.replica_fetch import voters_to_ask
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
@@ -84,11 +85,11 @@ class VoterGossip:
 
     async def _ask_everybody(self) -> None:
         """Ask the bootstrap servers, the voters at their endpoints in the log, and those that are advertised."""
-        listener = self._context.config.controller_listener_name
-        voters = self._context.log.voters.voters
-        of_others = [voter.endpoints for voter in voters if voter.id != self._context.key.id]
-        of_others += [known.endpoints for known in self._context.addresses.whereabouts]
-        endpoints = (endpoints.get(listener) for endpoints in of_others)
+        config = self._context.config
+        advertised = (
+            known.endpoints.get(config.controller_listener_name) for known in self._context.addresses.whereabouts
+        )
+        endpoints = (*voters_to_ask(config, self._context.log.voters, self._context.key), *advertised)
         request = DiscoverVotersRequest(self._context.cluster_id, await self._known())
 
         async def ask(endpoint: Endpoint) -> None:

@@ -58,7 +58,7 @@ class ConfigFields(LimitFields):
     quorum_bootstrap_servers: tuple[Endpoint, ...] = config_key(
         "controller.quorum.bootstrap.servers",
         values.BOOTSTRAP_SERVERS,
-        "Nodes to ask for the leader if none is known.",
+        "Nodes to ask for the leader if none is known.  With them, observers do not ask the static voters.",
         default=(),
     )
     metadata_log_dir: str = config_key(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 import trio
 import trio.testing
 
 from kraft_trio.config.values import StaticVoter
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import VOTE
 from tests.support.logs import log_bytes
@@ -69,6 +71,45 @@ async def test_configured_voters_are_bootstrap_servers(cluster: Cluster) -> None
     with trio.fail_after(10):
         await cluster.wait_until_alike()
     assert cluster.nodes[4].view.kraft_version == 1
+
+
+NOBODY = Endpoint("10.9.9.9", 9)
+
+
+@pytest.mark.parametrize("names_voter", [False, True])
+def test_static_voters_are_not_asked_beside_bootstrap_servers(names_voter: bool) -> None:
+    """KIP-853: then observers do not use the endpoints of controller.quorum.voters to discover the leader."""
+
+    @on_cluster(observers=1, kraft_version=0, started=(1, 2, 3))
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        server = cluster.endpoint_of(leader.key.id) if names_voter else NOBODY
+        cluster._configs[4] = attrs.evolve(cluster.config_of(4), quorum_bootstrap_servers=(server,))
+        observer = await cluster.machines[4].start()
+        assert [observer.view.voters.is_voter(node.key) for node in (leader, observer)] == [True, False]
+        await trio.sleep(60)
+        assert observer.view.leader_id == (leader.key.id if names_voter else None)
+
+    test()
+
+
+@pytest.mark.parametrize("servers", [(), (NOBODY,)])
+def test_observer_that_has_lost_the_leader_asks_static_voters_without_bootstrap_servers(
+    servers: tuple[Endpoint, ...],
+) -> None:
+    @on_cluster(observers=1, kraft_version=0, started=(1, 2, 3))
+    async def test(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        found = cluster.endpoint_of(leader.key.id)
+        cluster._configs[4] = attrs.evolve(cluster.config_of(4), quorum_bootstrap_servers=(found,) if servers else ())
+        await cluster.machines[4].start()
+        await cluster.wait_until_alike()
+        cluster.machines[leader.key.id].kill()
+        successor = await cluster.wait_for_leader()
+        await trio.sleep(60)
+        assert (cluster.nodes[4].view.leader_id == successor.key.id) is not bool(servers)
+
+    test()
 
 
 @on_cluster(observers=1)
