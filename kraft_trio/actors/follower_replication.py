@@ -273,14 +273,21 @@ class FollowerReplication:
 
     async def _note_fetched(self) -> None:
         self._context.fetch_problem.ended()
+        self._context.lost_records.follows()
         if not self._has_fetched:
             self._has_fetched = True
             await self._context.tell_election(FetchedFromLeader(self._context.stamp))
+
+    def _note_refused(self, end_offset: int, high_watermark: int) -> None:
+        self._context.lost_records.refused(end_offset, high_watermark, self._role.leader_id, self._context.epoch)
 
     # The pieces of a snapshot
 
     async def _begin_snapshot(self, snapshot_id: OffsetAndEpoch, connection: Connection, timeout_s: float) -> bool:
         fetch = self._context.snapshot_fetch
+        high_watermark = self._context.log.high_watermark
+        if high_watermark is not None and snapshot_id.offset < high_watermark:
+            self._note_refused(snapshot_id.offset, high_watermark)  # `begin` refuses it.
         if fetch.is_put_off(snapshot_id):
             await self._contact(connection, self._contact_request(snapshot_id), timeout_s)
             await trio.sleep(self._max_wait_ms / 1000)
@@ -407,10 +414,8 @@ class FollowerReplication:
         log.info("truncating", to=str(point), end_offset=log_.end_offset, leader_said=str(partition.diverging))
         high_watermark = log_.high_watermark
         if high_watermark is not None and point.offset < high_watermark:
-            reason = f"the leader diverges at {point}, below the high watermark {high_watermark}"
-            if reason != self._failure:
-                log.error("truncation of committed records refused", leader_id=self._role.leader_id, reason=reason)
-            raise ProtocolError(reason)
+            self._note_refused(point.offset, high_watermark)
+            raise ProtocolError(f"the leader diverges at {point}, below the high watermark {high_watermark}")
         once_committed = log_.once_committed
         try:
             log_.truncate_to(point.offset)

@@ -165,10 +165,10 @@ def _lost_records(situation: Situation) -> Iterator[Finding]:
     for claim in situation.answers:
         if claim.lost_records is not None:
             text = (
-                f"{capitalized(claim.name)} has dropped committed records: {claim.lost_records}. A majority of the "
-                "voters lacked them: voters came back with blank or older disks, or static voters were changed in the "
-                "files. Before anything else, keep copies of the directories of all nodes that do not run: one of them "
-                "may still have the records."
+                f"{capitalized(claim.name)} says that committed records are lost: {claim.lost_records}. A majority of "
+                "the voters lacked them: voters came back with blank or older disks, or static voters were changed in "
+                "the files. Before anything else, keep copies of the directories of all nodes: one of them may still "
+                "have the records."
             )
             yield Finding(Severity.CRITICAL, "lost-records", text)
 

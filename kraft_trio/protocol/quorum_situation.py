@@ -57,7 +57,7 @@ class Claim:
     fetch_problem: str | None = None
     """Why it gets no records from the leader."""
     lost_records: str | None = None
-    """Which committed records it has dropped to follow a leader."""
+    """Which committed records are lost, as it knows."""
     has_uncommitted_change: bool = False
     """Whether it knows that its newest voter set is not committed."""
     shared_id: tuple[int, str] | None = None

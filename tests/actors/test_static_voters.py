@@ -255,7 +255,8 @@ async def test_what_is_lost_by_force_is_told(cluster: Cluster, ends: str) -> Non
     node = cluster.nodes[1]
     assert (told["log_level"], told["last"]) == ("error", 3)
     assert own_view(node.tree)["lostRecords"] == (
-        f"offsets {told['first']} to 3, to follow node {told['leader_id']} in epoch {told['leader_epoch']}"
+        f"offsets {told['first']} to 3, which this node dropped to follow node {told['leader_id']} in epoch "
+        f"{told['leader_epoch']}"
     )
     network, named = cluster.network.seen_from("client"), [cluster.endpoint_of(1)]
     situation = await ask_all(network, named, timeout_ms=1000, fetch_timeout_ms=2000)

@@ -186,14 +186,14 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     ),
     "a follower has dropped committed records": (
         Situation(
-            (says(1), attrs.evolve(says(2), lost_records="offsets 8 to 57, to follow node 1 in epoch 3"), says(3)),
+            (says(1), attrs.evolve(says(2), lost_records="offsets 8 to 57, which"), says(3)),
             led(UP, UP, UP),
         ),
         [
             (
                 "critical",
                 "lost-records",
-                "Node 2 has dropped committed records: offsets 8 to 57, to follow node 1 in epoch 3. A majority of",
+                "Node 2 says that committed records are lost: offsets 8 to 57, which. A majority of",
             ),
             ("ok", "survival", ""),
         ],
