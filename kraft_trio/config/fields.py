@@ -274,6 +274,13 @@ class ConfigFields(LimitFields):
         "Address on which this node serves metrics, health and its view of the quorum ([HTTP](SECURITY.md#http)).",
         default=(),
     )
+    http_hosts: tuple[str, ...] = config_key(
+        "kraft.http.hosts",
+        values.HOST_NAMES,
+        "Further host names, without ports, by which browsers may know `kraft.http.listener` and `kraft.kv.listener` "
+        "([why](SECURITY.md#browsers)).",
+        default=(),
+    )
     http_users_file: str = config_key(
         "kraft.http.users.file",
         Text("the path of a file", str),

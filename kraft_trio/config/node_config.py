@@ -101,6 +101,7 @@ class NodeConfig(ConfigFields):
             shutdown_grace_ms: int = ...,
             metrics_interval_ms: int = ...,
             http_listener: str | Sequence[NamedListener | str] = ...,
+            http_hosts: str | Sequence[str] = ...,
             http_users_file: str = ...,
             authorizer: str = ...,
             super_users: str | Sequence[str] = ...,
@@ -199,6 +200,18 @@ class NodeConfig(ConfigFields):
             advertised.setdefault(listener.name, listener.endpoint)
         names = dict.fromkeys((*self.controller_listener_names, *(listener.name for listener in self.listeners)))
         return Endpoints([(name, advertised[name]) for name in names if name in advertised])
+
+    def http_names(self) -> frozenset[str]:
+        """The host names by which browsers may know the HTTP listeners: those of all listeners, and the configured."""
+        named = (
+            *self.listeners,
+            *self.advertised_listeners,
+            *self.http_listener,
+            *self.kv_listener,
+            *self.kv_advertised_listener,
+        )
+        hosts = {*self.http_hosts, *(listener.endpoint.host for listener in named), socket.gethostname()}
+        return frozenset(host.lower() for host in hosts if host)
 
     def as_voter(self, directory_id: UUID) -> Voter:
         """This node's entry in a VotersRecord."""

@@ -95,6 +95,12 @@ def _parse_advertised_listener(text: str) -> NamedListener:
     return NamedListener(listener.name, parse_peer(text.partition("://")[2]))
 
 
+def _parse_host_name(text: str) -> str:
+    if not text or ":" in text or not _HOST.match(text):
+        raise ValueError(f"{text!r} is not a host name")
+    return text.lower()
+
+
 def _parse_http_listener(text: str) -> NamedListener:
     return _http(_parse_listener(text))
 
@@ -217,6 +223,7 @@ STATUS_LISTENER = ListOf(
 ADVERTISED_HTTP_LISTENER = ListOf(
     "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
 )
+HOST_NAMES = ListOf("host names without ports, separated by commas", _parse_host_name)
 KAFKA_RECORDS = Text(", ".join(KAFKA_RECORDS_SETTINGS), _parse_kafka_records)
 DIRECTORY = Text("the path of a directory", _parse_directory)
 PROTOCOL_MAP = ListOf(

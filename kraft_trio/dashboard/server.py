@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.dashboard.app import MAX_LOOKERS, DashboardApplication, Pages, error
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
+from kraft_trio.http.foreign_pages import PageGuard, guarded
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
 from kraft_trio.http.stream_places import StreamPlaces
@@ -26,14 +27,14 @@ class Dashboard:
         self._listening = listening
         host, port = listening.getsockname()[:2]
         self.url = f"http://{Endpoint(host, port)}/"
-        hosts = frozenset(f"{name}:{port}" for name in ("localhost", "127.0.0.1", "[::1]"))
         named = ",".join(map(str, bootstrap))
         pages = Pages(watch, lambda: {"kind": "dashboard", "bootstrap": named}, StreamPlaces(MAX_LOOKERS, error))
-        self._application = DashboardApplication(pages, hosts)
+        self._application = DashboardApplication(pages)
 
     async def run(self) -> None:
         """Serve until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listening))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch.run)
-            await HttpServer(self._application, listener, LIMITS, error).run()
+            application = guarded(self._application, PageGuard(guards_all=True), error)
+            await HttpServer(application, listener, LIMITS, error).run()

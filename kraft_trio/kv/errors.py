@@ -56,8 +56,4 @@ LEASE_TTL_TOO_LARGE: Final[_Status] = (Code.OUT_OF_RANGE, "etcdserver: too large
 NO_LEADER: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: no leader")
 TIMEOUT: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: request timed out")
 STOPPED: Final[_Status] = (Code.UNAVAILABLE, "etcdserver: server stopped")
-FOREIGN_PAGE: Final[_Status] = (
-    Code.PERMISSION_DENIED,
-    "a request of a web page (with Origin) is not served",
-)
 AUTH_NOT_ENABLED: Final[_Status] = (Code.FAILED_PRECONDITION, "etcdserver: authentication is not enabled")

@@ -12,6 +12,7 @@ from kraft_trio.dashboard.app import Pages, error
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
 from kraft_trio.http.binding import bound
 from kraft_trio.http.exchange import Endpoint as HttpEndpoint
+from kraft_trio.http.foreign_pages import PageGuard, guarded
 from kraft_trio.http.limits import HttpLimits
 from kraft_trio.http.server import HttpServer
 from kraft_trio.http.stream_places import StreamPlaces
@@ -75,7 +76,7 @@ class StatusServer:
             application = AuthenticatedEndpoint(application, users, delay_s, self._failed_authentication, error)
         https = None if tree.credentials is None else tree.credentials.https
         self._server = HttpServer(
-            PacedEndpoint(application),
+            PacedEndpoint(guarded(application, PageGuard(config.http_names()), error)),
             self._listener,
             limits_of(config),
             error,

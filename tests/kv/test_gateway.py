@@ -57,6 +57,9 @@ async def test_pages_of_strangers_can_neither_write_nor_read(cluster: Cluster) -
             for path in ("/v3/kv/put", "/v3/kv/range", "/v3/watch", "/v3/kv/deleterange"):
                 status, answer = await serving.clients[1].post(path, {"key": KEY, "value": b64("theirs")}, headers)
                 assert (status, answer["code"]) == (403, 7), path
+        for headers in ({"Host": "rebound.example", "Accept-Language": "en"}, {"Sec-Fetch-Site": "cross-site"}):
+            status, answer = await serving.clients[1].post("/v3/kv/range", {"key": KEY}, headers)
+            assert (status, answer["code"]) == (403, 7), headers
         assert [kv["value"] for kv in await get(serving, 1)] == [b64("ours")]
 
 

@@ -201,3 +201,26 @@ async def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot be bound"):
             async with open_node(config):
                 pass
+
+
+BROWSER = "Accept-Language: en\r\n"
+
+
+async def test_foreign_pages_read_nothing(tmp_path: Path) -> None:
+    """A rebound name, another origin, and another site.  A scraper may use any name: `request` calls the host `a`."""
+    async with serving(tmp_path) as served:
+        for path in ("/metrics", "/v1/quorum", "/v1/events", "/livez", "/", "/v1/stream"):
+            for marks in (BROWSER, "Origin: http://evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"):
+                answer = await served.get(path, marks)
+                assert (answer.status, "kraft.http.hosts" in answer.json()["error"]) == (403, True), (path, marks)
+        assert (await served.get("/metrics")).status == 200
+
+
+async def test_names_of_the_node_and_configured_ones_are_no_foreign_pages(tmp_path: Path) -> None:
+    async with serving(tmp_path, http_hosts="proxy.example, Other.example") as served:
+        for host in (f"127.0.0.1:{served.port}", "localhost", "proxy.example", "other.example:443"):
+            async with await served.connect() as stream:
+                head = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{BROWSER}\r\n"
+                await stream.send_all(head.encode())
+                answer = b"".join([data async for data in stream])
+            assert answer.startswith(b"HTTP/1.1 200"), host

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from kraft_trio.http.exchange import BodyTooLarge, Disconnected, Endpoint, Exchange
-from kraft_trio.kv.errors import FOREIGN_PAGE, Code, KvError
+from kraft_trio.http.foreign_pages import PageGuard
+from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.gateway.cluster import ClusterInfo
 from kraft_trio.kv.gateway.elections import Elections
 from kraft_trio.kv.gateway.endpoints import KeepAliveEndpoint, ObserveEndpoint, UnaryEndpoint, WatchEndpoint
@@ -24,12 +25,13 @@ class Application:
     """Gives each request to its endpoint, which is found by method and path."""
 
     routes: dict[tuple[str, str], Endpoint]
+    guard: PageGuard
 
     async def __call__(self, exchange: Exchange) -> None:
         """Raises what goes wrong in an endpoint, after it has told the client."""
-        # A browser inside the network sends what the page of a stranger wants, and this header with each POST.
-        if exchange.header(b"origin") is not None:
-            await exchange.respond(403, error_body(KvError(*FOREIGN_PAGE)))
+        foreign = self.guard.refusal(exchange)
+        if foreign is not None:
+            await exchange.respond(403, error_body(KvError(Code.PERMISSION_DENIED, foreign)))
             return
         asker.set(exchange.peer_host)
         endpoint = self.routes.get((exchange.method, exchange.path), self._refuse)
@@ -85,4 +87,4 @@ def make_app(service: KvService) -> Application:
     routes = {("POST", prefix + path): endpoint for prefix in PREFIXES for path, endpoint in posted.items()}
     routes |= {(method, path): endpoint for method in ("GET", "HEAD") for path, endpoint in fetched.items()}
 
-    return Application(routes)
+    return Application(routes, PageGuard(service.node.config.http_names(), has_pages=False))
