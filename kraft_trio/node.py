@@ -264,20 +264,22 @@ class Node(Generic[T, R]):
         return new_request_id(self.tree.environment.wall_clock_ms(), self.tree.environment.secret_bits(RANDOM_BITS))
 
     def _encoded(self, values: Sequence[T | NewRecord]) -> list[NewRecord]:
-        """Encode values, and check records.  Raises EncodeError."""
-        encode = self._serde.encode
+        """Encode values, and check records.  Raises EncodeError, and RefusedError for what is not accepted."""
         try:
-            return [
-                self._checked(value) if isinstance(value, NewRecord) else NewRecord(encode(value)) for value in values
-            ]
+            return [self._encoded_one(value) for value in values]
         except EncodeError:
             raise
         except (SerdeError, ValueError) as error:
             raise EncodeError(f"value: not appended: {error}") from error
 
-    def _checked(self, record: NewRecord) -> NewRecord:
-        check_new_record(record)
-        self._serde.decode(record.value or b"")
+    def _encoded_one(self, value: T | NewRecord) -> NewRecord:
+        if isinstance(value, NewRecord):
+            check_new_record(value)
+            record, decoded = value, self._serde.decode(value.value or b"")
+        else:
+            record, decoded = NewRecord(self._serde.encode(value)), value
+        if self.tree.machine is not None:
+            self.tree.machine.check_accepted(decoded, record)
         return record
 
     async def committed(self, from_offset: int = 0) -> AsyncGenerator[Committed[T], None]:

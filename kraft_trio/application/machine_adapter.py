@@ -92,6 +92,14 @@ class MachineAdapter(Generic[T, R]):
         """How many records this process has skipped, because the serde could not decode them."""
         return self._decoding.skipped_records
 
+    def check_accepted(self, value: object, record: NewRecord) -> None:
+        """Raises RefusedError if the state machine does not accept a value that this node is about to append."""
+        if self._accepts is None:
+            return
+        timestamp_ms = -1 if record.timestamp_ms is None else record.timestamp_ms
+        if not self._accepts(Committed(-1, timestamp_ms, value, record.key, record.headers)):
+            raise RefusedError("value: not appended: the state machine does not accept it")
+
     def refusal_of(self, record: Record) -> str | None:
         """Why a record that a client has produced must not enter the log; None if it may."""
         try:

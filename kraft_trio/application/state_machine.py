@@ -38,8 +38,9 @@ class StateMachine(Protocol[T_contra, R_co]):
     It may have a method `apply_in_steps(record) -> Generator[None, None, Result] | None`.  The node calls it first, and
     calls `apply` if it returns None.  Else the node runs the generator to its end, and others where it yields.  It does
     what `apply` would do.  The call itself must change nothing.
-    And it may have a method `accepts(record: Committed[T]) -> bool`.  The leader calls it for each record that a client
-    produces, which is not in the log yet: its offset is -1.  A record that the serde cannot decode is refused anyway.
+    And it may have a method `accepts(record: Committed[T]) -> bool`, whether a record may enter the log.  A node calls
+    it for what it appends itself and, as the leader, for what clients and other nodes send.  The offset is -1 then, and
+    so is a timestamp that is not chosen yet.  What the serde cannot decode is refused anyway.
     """
 
     def apply(self, record: Committed[T_contra], /) -> R_co:

@@ -99,7 +99,7 @@ async def test_a_request_id_that_nobody_can_read_is_refused(cluster: Cluster) ->
 
 @on_cluster(state_machine=ChoosyLedgers())
 async def test_an_embedder_chooses(cluster: Cluster) -> None:
-    """Of what others produce; the leader asks about the commands of other nodes, too."""
+    """Of what others produce, and of what the nodes themselves append."""
     leader = await cluster.wait_for_leader()
     async with RawClient.connected(cluster, leader.key.id) as client:
         answer = await client.produce(batch_of(b"-"))
@@ -108,8 +108,11 @@ async def test_an_embedder_chooses(cluster: Cluster) -> None:
         assert (await client.produce(batch_of(b"+"))).error == ErrorCode.none
     for node in cluster.nodes.values():
         await node.execute(b"+")
-    with pytest.raises(RefusedError, match="does not accept"):
-        await cluster.others(leader)[0].execute(b"-")
+    for node in cluster.nodes.values():
+        with pytest.raises(RefusedError, match="does not accept"):
+            await node.execute(b"-")
+        with pytest.raises(RefusedError, match="does not accept"):
+            await node.append([b"+", NewRecord(b"-")])
     assert values_in(leader) == [b"+"] * 4
 
 
