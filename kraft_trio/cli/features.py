@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import click
 import trio
 
+from kraft_trio.cli.feature_levels import parse_levels
+from kraft_trio.cli.feature_tables import feature_dependencies, version_mapping
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_options import QuorumOptions, quorum_options
 from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS
-
-_MAX_LEVEL = 2**15 - 1
 
 _release_option = click.option(
     "--release-version", metavar="RELEASE", help="The level of that release of Apache Kafka, such as 4.1."
@@ -80,16 +80,36 @@ def downgrade(context: click.Context, texts: tuple[str, ...], release_version: s
     _update(context, "downgrade", levels, dry_run)
 
 
+@features.command()
+@click.option("--feature", "names", multiple=True, required=True, metavar="NAME", help="A feature; may be repeated.")
+@click.option("--unsafe", is_flag=True, help="Disable it even if that destroys metadata of Kafka's controllers.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether the features can be disabled.")
+@click.pass_context
+def disable(context: click.Context, names: tuple[str, ...], unsafe: bool, dry_run: bool) -> None:
+    """Ask for level 0 of features.  The leader never lowers kraft.version (KIP-853)."""
+    for name in names:
+        if not name.strip() or "=" in name:
+            raise ConfigError(f"--feature {name}: expected the name of a feature, without a level")
+    levels = parse_levels([f"{name}=0" for name in names])
+    _update(context, "disable", levels, dry_run, unsafe=unsafe)
+
+
+features.add_command(version_mapping)
+features.add_command(feature_dependencies)
+
+
 def _levels(texts: Sequence[str], release_version: str | None) -> dict[str, int]:
     """The levels that the flags name, if any."""
     if release_version is None:
-        return _parse_levels(texts)
+        return parse_levels(texts)
     if texts:
         raise ConfigError("--feature and --release-version exclude each other")
     return {KRAFT_VERSION: kraft_version_of_release(release_version)}
 
 
-def _update(context: click.Context, what: str, levels: Mapping[str, int], dry_run: bool) -> None:
+def _update(
+    context: click.Context, what: str, levels: Mapping[str, int], dry_run: bool, *, unsafe: bool = False
+) -> None:
     """Ask for one feature after the other, because a leader refuses all features of a request if it refuses one.
 
     Says of each what became of it.  Raises the error of the last that could not be updated.
@@ -97,21 +117,24 @@ def _update(context: click.Context, what: str, levels: Mapping[str, int], dry_ru
     options: QuorumOptions = context.obj
     client = options.client(context)
     failures: list[KraftError] = []
+    how: dict[str, bool] = {"validate_only": dry_run, "allow_downgrade": what != "upgrade"}
+    how |= {"unsafe": True} if unsafe else {}
     for name, level in levels.items():
+        to = "" if what == "disable" else f" to {level}"
         try:
-            before = trio.run(_levels_before, client, {name: level}, what == "downgrade", dry_run, options.timeout_ms)
+            before = trio.run(_levels_before, client, {name: level}, how, options.timeout_ms)
         except VoterChangeError as error:
             reason = str(error).removeprefix("update features: ")
-            failures.append(KraftError(f"Could not {what} {name} to {level}. {reason}"))
+            failures.append(KraftError(f"Could not {what} {name}{to}. {reason}"))
             failures[-1].__cause__ = error
         except NetworkError as error:
             # The user does not care which of the two requests found no leader.
             reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")
-            failures.append(NetworkError(f"Could not {what} {name} to {level}: {reason}"))
+            failures.append(NetworkError(f"Could not {what} {name}{to}: {reason}"))
             break
         else:
             is_there = before.get(name) == level
-            done = f"is {level} already" if is_there else f"{'can be' if dry_run else 'was'} {what}d to {level}"
+            done = f"is {level} already" if is_there else f"{'can be' if dry_run else 'was'} {what}d{to}"
             echo(f"{name} {done}.")
     for failure in failures[:-1]:
         echo_line(f"kraft: error: {failure}", err=True)
@@ -120,7 +143,7 @@ def _update(context: click.Context, what: str, levels: Mapping[str, int], dry_ru
 
 
 async def _levels_before(
-    client: AdminClient, levels: Mapping[str, int], allow_downgrade: bool, dry_run: bool, find_leader_ms: int
+    client: AdminClient, levels: Mapping[str, int], how: Mapping[str, bool], find_leader_ms: int
 ) -> dict[str, int]:
     """Finalize the levels and return those that were finalized before.
 
@@ -128,23 +151,10 @@ async def _levels_before(
     """
     told = await client.describe_features(find_leader_ms)
     try:
-        await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
+        await client.update_features(levels, **how)
     except OutcomeUnknownError as lost:
         try:
-            await client.update_features(levels, validate_only=dry_run, allow_downgrade=allow_downgrade)
+            await client.update_features(levels, **how)
         except NetworkError as error:
             raise OutcomeUnknownError(f"{lost}; could not find out whether it was done: {error}") from lost
     return {feature.name: feature.finalized for feature in told.features}
-
-
-def _parse_levels(texts: Sequence[str]) -> dict[str, int]:
-    """Raises ConfigError naming the text."""
-    levels = {}
-    for text in texts:
-        name, equals, level = (part.strip() for part in text.partition("="))
-        if not name or not equals or not level.isascii() or not level.isdigit() or int(level) > _MAX_LEVEL:
-            raise ConfigError(f"--feature {text}: expected NAME=LEVEL, the level from 0 to {_MAX_LEVEL}")
-        if name in levels:
-            raise ConfigError(f"--feature {text}: {name} is given twice")
-        levels[name] = int(level)
-    return levels

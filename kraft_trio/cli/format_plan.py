@@ -13,11 +13,13 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.values import parse_peer, parse_replica_id
 from kraft_trio.errors import ConfigError
+from kraft_trio.protocol.release_features import LATEST, METADATA_VERSION
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text
-from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
+from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 from kraft_trio.storage.directory import RESERVED_DIRECTORY_IDS
 
 
@@ -164,12 +166,31 @@ def _parse_initial_controller(entry: str) -> InitialController:
     return InitialController(key, parse_peer(endpoint_text))
 
 
-def parse_feature(text: str) -> int:
-    """Read `kraft.version=N`.  Raises ConfigError for another feature or an unsupported version."""
-    name, _, level = text.partition("=")
+def kraft_version_named(features: Sequence[str], release: str | None) -> int | None:
+    """The kraft.version that `--feature` and `--release-version` ask for; None if they leave the choice.
+
+    A feature wins over the level of the release (KIP-1022), if the release knows that level.  Raises ConfigError for
+    any feature that cannot be used, for one that is given twice, and for a contradiction.
+    """
     supported = SUPPORTED_KRAFT_VERSIONS
-    if name.strip() != "kraft.version":
-        raise ConfigError(f"--feature {text}: the only feature here is kraft.version")
-    if level.strip() not in [str(version) for version in range(supported.minimum, supported.maximum + 1)]:
-        raise ConfigError(f"--feature {text}: expected kraft.version={supported.minimum} to {supported.maximum}")
-    return int(level)
+    level = None
+    for text in features:
+        name = text.partition("=")[0].strip()
+        if name == METADATA_VERSION:
+            raise ConfigError(f"--feature {text}: name the release instead, as in --release-version {LATEST}")
+        if name != KRAFT_VERSION:
+            raise ConfigError(f"--feature {text}: the only feature here is {KRAFT_VERSION}")
+        if text.partition("=")[2].strip() not in map(str, range(supported.minimum, supported.maximum + 1)):
+            raise ConfigError(f"--feature {text}: expected {KRAFT_VERSION}={supported.minimum} to {supported.maximum}")
+        if level is not None:
+            raise ConfigError(f"--feature {text}: {KRAFT_VERSION} is given twice, first as {KRAFT_VERSION}={level}")
+        level = int(text.partition("=")[2])
+    if release is None:
+        return level
+    newest = kraft_version_of_release(release)
+    if level is not None and level > newest:
+        raise ConfigError(
+            f"--feature {KRAFT_VERSION}={level}: --release-version {release} has no {KRAFT_VERSION} above {newest}"
+        )
+    # A release with dynamic voters also allows static ones, and so leaves the choice to the other flags.
+    return 0 if level is None and newest == 0 else level

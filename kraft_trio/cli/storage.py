@@ -14,16 +14,16 @@ import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
 from kraft_trio.cli.directory_info import describe_directory
+from kraft_trio.cli.feature_tables import feature_dependencies, version_mapping
 from kraft_trio.cli.format_plan import (
     Bootstrap,
     FormatPlan,
-    parse_feature,
+    kraft_version_named,
     parse_initial_controllers,
     plan_format,
 )
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.recover_command import recover_command
-from kraft_trio.cli.release_version import kraft_version_of_release
 from kraft_trio.client.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
@@ -66,7 +66,14 @@ def random_uuid() -> None:
     help="The initial voters, including this node; give each of them the same list.",
 )
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="Join an existing quorum.")
-@click.option("-f", "--feature", metavar="kraft.version=N", help="kraft.version 0: static voters; 1: dynamic voters.")
+@click.option(
+    "-f",
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="kraft.version=N",
+    help="kraft.version 0: static voters; 1: dynamic voters.",
+)
 @click.option(
     "-r", "--release-version", metavar="RELEASE", help="A release of Apache Kafka.  Before 3.9: kraft.version 0."
 )
@@ -85,7 +92,7 @@ def format_(
     standalone: bool,
     initial_controllers: str | None,
     no_initial_controllers: bool,
-    feature: str | None,
+    features: tuple[str, ...],
     release_version: str | None,
     add_scram: tuple[str, ...],
     ignore_formatted: bool,
@@ -102,7 +109,7 @@ def format_(
         cluster_id=cluster_id,
         bootstrap=_bootstrap(standalone, initial_controllers, no_initial_controllers),
         initial_controllers=() if initial_controllers is None else parse_initial_controllers(initial_controllers),
-        kraft_version=_kraft_version(feature, release_version),
+        kraft_version=kraft_version_named(features, release_version),
         new_directory_id=lambda: random_directory_id(random.SystemRandom()),
     )
     users = _scram_users(add_scram)
@@ -162,15 +169,6 @@ def _add_scram_users(path: str, users: tuple[ScramCredential, ...]) -> None:
         from kraft_trio.security.scram_file import add_to_scram_file
 
         add_to_scram_file(path, users)
-
-
-def _kraft_version(feature: str | None, release_version: str | None) -> int | None:
-    if feature is not None and release_version is not None:
-        raise ConfigError("--feature and --release-version exclude each other")
-    if release_version is not None:
-        # A newer release also allows static voters, and so leaves the choice to the other flags.
-        return None if kraft_version_of_release(release_version) else 0
-    return None if feature is None else parse_feature(feature)
 
 
 def _bootstrap(standalone: bool, initial_controllers: str | None, no_initial_controllers: bool) -> Bootstrap | None:
@@ -254,3 +252,5 @@ def info(config_path: str) -> None:
 
 
 storage.add_command(recover_command)
+storage.add_command(version_mapping)
+storage.add_command(feature_dependencies)

@@ -298,17 +298,21 @@ class AdminClient:
         *,
         validate_only: bool = False,
         allow_downgrade: bool = False,
+        unsafe: bool = False,
         timeout_ms: int = 30_000,
     ) -> None:
         """Finalize feature levels.  The only feature is `kraft.version`, whose level never goes down (KIP-853).
 
-        With `validate_only`, the leader only checks the change.  Raises what `add_metadata_voter` raises.
+        With `unsafe`, Kafka's controllers may lose metadata by a downgrade.  With `validate_only`, the leader only
+        checks the change.  Raises what `add_metadata_voter` raises.
         """
         check_type("levels", levels, Mapping, "a mapping from features to levels")
         for name, level in levels.items():
             check_number(f"levels[{name!r}]", level, MAX_INT16, at_least=0)
         check_number("timeout_ms", timeout_ms, MAX_INT32)
         upgrade_type = UpgradeType.SAFE_DOWNGRADE if allow_downgrade else UpgradeType.UPGRADE
+        if unsafe:
+            upgrade_type = UpgradeType.UNSAFE_DOWNGRADE
         updates = tuple(FeatureUpdate(name, level, upgrade_type) for name, level in levels.items())
         refusal, _ = await self._change(
             "update features",

@@ -36,6 +36,9 @@ def test_describe_in_kafkas_words(fake: FakeQuorum, capsys: pytest.CaptureFixtur
         (["upgrade", "--release-version", "3.9-IV0"], 1, (False, False), "kraft.version was upgraded to 1.\n"),
         (["downgrade", "--release-version", "3.8.1"], 0, (False, True), "kraft.version is 0 already.\n"),
         (["downgrade", "--feature", "a.feature=3"], 3, (False, True), "a.feature was downgraded to 3.\n"),
+        (["disable", "--feature", "a.feature"], 0, (False, True), "a.feature was disabled.\n"),
+        (["disable", "--feature", "a.feature", "--dry-run"], 0, (True, True), "a.feature can be disabled.\n"),
+        (["disable", "--feature", "kraft.version"], 0, (False, True), "kraft.version is 0 already.\n"),
     ],
 )
 def test_update(
@@ -145,3 +148,55 @@ def test_flags_that_name_no_one_level(
 def test_one_feature_twice(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*FEATURES, "upgrade", "--feature", "a=1", "--feature", "a=2"]) == 1
     assert "--feature a=2: a is given twice" in capsys.readouterr().err
+
+
+def test_disabling_may_be_unsafe_if_asked(fake: FakeQuorum) -> None:
+    assert run([*FEATURES, "disable", "--feature", "a.feature"]) == 0
+    assert run([*FEATURES, "disable", "--feature", "a.feature", "--unsafe"]) == 0
+    assert [asked.get("unsafe", False) for _, _, asked in fake.asked] == [False, True]
+
+
+def test_refusal_to_disable_is_in_kafkas_words(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.errors = [VoterChangeError("update features", ErrorCode.invalid_update_version, "its level never goes down")]
+    assert run([*FEATURES, "disable", "--feature", "a.feature"]) == 1
+    assert capsys.readouterr().err == (
+        "kraft: error: Could not disable a.feature. INVALID_UPDATE_VERSION: its level never goes down\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["disable", "--feature", "a=1"], "--feature a=1: expected the name of a feature, without a level"),
+        (["disable", "--feature", "a", "--feature", "a"], "a is given twice"),
+        (["version-mapping", "-r", "9.9"], "expected a release of Kafka from 3.3-IV3 to 4.4-IV2, such as 4.1"),
+        (["feature-dependencies", "-f", "x=1"], "--feature x=1: unknown feature; expected one of metadata.version, k"),
+        (
+            ["feature-dependencies", "-f", "kraft.version=2"],
+            "kraft.version=2: no such level; expected 0 to 1",
+        ),
+        (["feature-dependencies", "-f", "metadata.version=6"], "no such level; expected 7 to 33"),
+        (["feature-dependencies", "-f", "kraft.version"], "expected NAME=LEVEL"),
+    ],
+)
+def test_feature_that_cannot_be_used_is_named(
+    arguments: list[str], reason: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["features", *arguments]) == 1
+    assert reason in capsys.readouterr().err
+    assert fake.asked == []
+
+
+def test_tables_ask_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    """As Kafka 4.4 prints them."""
+    assert run(["features", "version-mapping", "--release-version", "4.0"]) == 0
+    assert capsys.readouterr().out == (
+        "metadata.version=25 (4.0)\nkraft.version=1\ntransaction.version=2\ngroup.version=1\n"
+        "eligible.leader.replicas.version=0\nshare.version=0\nstreams.version=0\n"
+    )
+    named = ["-f", "eligible.leader.replicas.version=1", "-f", "kraft.version=1"]
+    assert run(["features", "feature-dependencies", *named]) == 0
+    assert capsys.readouterr().out == (
+        "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\n"
+        "kraft.version=1 has no dependencies.\n"
+    )
