@@ -19,6 +19,7 @@ from kraft_trio.application.machine_fault import MachineFault
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.errors import EncodeError, NodeClosedError, SerdeError
+from kraft_trio.forked import refuse_in_child, when_forked
 from kraft_trio.messages import LeadershipLost, QuorumView, Staleness
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node_tree import NodeTree
@@ -51,6 +52,11 @@ class Node(Generic[T, R]):
         self._serde = serde
         self._on_bad_record: OnBadRecord = on_bad_record
         self._run = trio.lowlevel.current_trio_token()
+        self._is_in_child = False
+        when_forked(self, Node._lose)
+
+    def _lose(self) -> None:
+        self._is_in_child = True
 
     @property
     def view(self) -> QuorumView:
@@ -72,6 +78,8 @@ class Node(Generic[T, R]):
 
     def _refuse_another_run(self, called: str) -> None:
         """Raises RuntimeError.  A task that waited for a task of another run would never be resumed."""
+        if self._is_in_child:
+            refuse_in_child(called)
         if not trio.lowlevel.in_trio_run() or trio.lowlevel.current_trio_token() is not self._run:
             raise RuntimeError(
                 f"{called}: called outside the trio.run of the node; expected trio.from_thread.run in a "

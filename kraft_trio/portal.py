@@ -13,6 +13,7 @@ import trio
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import KraftError, NodeClosedError, NotAppendedError, OutcomeUnknownError
+from kraft_trio.forked import refuse_in_child, when_forked
 from kraft_trio.messages import QuorumView, Staleness
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.node import Node
@@ -84,6 +85,9 @@ class TrioThread:
     def __init__(self, name: str) -> None:
         self._calls: set[Call[Any]] = set()
         self._lock = threading.Lock()
+        self.is_in_child = False
+        """Whether this is a copy in a forked child, where the thread does not exist."""
+        when_forked(self, TrioThread._lose)
         self._started: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -94,6 +98,8 @@ class TrioThread:
 
     def stop(self) -> None:
         """Cancel what is left, and wait for the end of the thread."""
+        if self.is_in_child:
+            return
         self.soon(self._nursery.cancel_scope.cancel)
         self._thread.join()
 
@@ -113,6 +119,8 @@ class TrioThread:
 
     def soon(self, function: Callable[[*Args], object], *args: *Args) -> None:
         """Call a function in the thread soon, unless the thread has ended."""
+        if self.is_in_child:
+            return
         try:
             self._token.run_sync_soon(function, *args)
         except trio.RunFinishedError:
@@ -120,12 +128,24 @@ class TrioThread:
 
     def submit(self, function: Callable[[], Awaitable[V]]) -> Call[V]:
         """Begin to run an asynchronous function in a task of the thread."""
-        refuse_in_trio()
+        self._refuse()
         return self.begin(function)
+
+    def _lose(self) -> None:
+        self.is_in_child = True
+
+    def _refuse(self) -> None:
+        """Raises RuntimeError where no call can be waited for."""
+        if self.is_in_child:
+            refuse_in_child("a node of kraft_trio.sync or kraft_trio.aio")
+        refuse_in_trio()
 
     def begin(self, function: Callable[[], Awaitable[V]]) -> Call[V]:
         """Like `submit`, also in a Trio task: for callers that do not wait there."""
         call = Call(self, function)
+        if self.is_in_child:
+            call.abandon()
+            return call
         with self._lock:
             self._calls.add(call)
         call.future.add_done_callback(lambda _: self._calls.discard(call))
@@ -143,7 +163,7 @@ class TrioThread:
 
     def read(self, function: Callable[[], V]) -> V:
         """Call a function in the thread, and wait for its result: one turn of the thread's loop."""
-        refuse_in_trio()
+        self._refuse()
         try:
             return trio.from_thread.run_sync(function, trio_token=self._token)
         except trio.RunFinishedError:

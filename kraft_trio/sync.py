@@ -275,6 +275,8 @@ class _Block(Generic[V]):
     def __exit__(
         self, _cls: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
+        if self._thread.is_in_child:
+            return  # The node goes on in the parent.
         left = error if isinstance(error, Exception) else None
         self._hosted.leave(left)
         _wait(self._hosted.call)

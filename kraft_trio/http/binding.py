@@ -7,6 +7,7 @@ import socket
 from typing import Final
 
 from kraft_trio.errors import AddressError
+from kraft_trio.forked import when_forked
 from kraft_trio.protocol.types import Endpoint
 
 BACKLOG: Final = 128
@@ -27,4 +28,5 @@ def bound(key: str, endpoint: Endpoint, scheme: str = "HTTP") -> socket.socket:
         raise AddressError(f"{key}={scheme}://{endpoint}: cannot be bound: {reason}") from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
+    when_forked(listening, socket.socket.close)
     return listening

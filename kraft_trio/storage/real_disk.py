@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import trio
 
+from kraft_trio.forked import refuse_in_child, when_forked
 from kraft_trio.storage.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk import Buffer, parent
 from kraft_trio.storage.disk_threads import DiskThreads
@@ -39,6 +40,7 @@ class RealFile:
         self._sync_error: OSError | None = None
         self._syncs_under_way = 0
         self._closed = False
+        when_forked(self, RealFile._close_in_child)
 
     @property
     def path(self) -> str:
@@ -185,6 +187,12 @@ class RealFile:
         if not self._syncs_under_way:
             os.close(self._descriptor)
 
+    def _close_in_child(self) -> None:
+        """Whatever the parent had under way, in the child nothing uses the descriptor."""
+        if not self._closed or self._syncs_under_way:
+            self._closed = True
+            os.close(self._descriptor)
+
     def _named(self, error: OSError) -> OSError:
         """The same error with the file's path, which calls on a descriptor leave out."""
         return OSError(error.errno, error.strerror, self._path)
@@ -200,8 +208,11 @@ class RealDisk:
     def __init__(self) -> None:
         self._threads = DiskThreads()
         self._spare = SpareDescriptors()
+        self._is_in_child = False
+        when_forked(self, RealDisk._lose)
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False, mode: int = FILE_MODE) -> RealFile:
+        self._refuse_in_child(path)
         flags = os.O_RDWR | (os.O_CREAT if create else 0) | (os.O_EXCL if exclusive else 0)
         return RealFile(path, self._spare.open_own(path, flags, mode), self._threads)
 
@@ -223,6 +234,7 @@ class RealDisk:
         return True
 
     def allocate(self, path: str, size: int) -> None:
+        self._refuse_in_child(path)
         descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -245,6 +257,7 @@ class RealDisk:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
+        self._refuse_in_child(path)
         missing = []
         while not os.path.isdir(path):
             missing.append(path)
@@ -258,16 +271,21 @@ class RealDisk:
             return file.read()
 
     def rename(self, old_path: str, new_path: str) -> None:
+        self._refuse_in_child(old_path)
         os.replace(old_path, new_path)
 
     def remove(self, path: str) -> None:
+        self._refuse_in_child(path)
         os.remove(path)
 
     async def remove_aside(self, path: str) -> None:
+        self._refuse_in_child(path)
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self.remove, path, limiter=self._threads.names)
 
     async def move(self, old_path: str, new_path: str) -> None:
+        self._refuse_in_child(old_path)
+
         def move_now() -> None:
             self.rename(old_path, new_path)
             self.sync_directory(parent(new_path))
@@ -283,6 +301,7 @@ class RealDisk:
             os.close(descriptor)
 
     def replace_now(self, path: str, data: bytes, *, mode: int = FILE_MODE, durable: bool = True) -> None:
+        self._refuse_in_child(path)
         temporary = f"{path}.tmp"
         try:
             os.remove(temporary)
@@ -311,10 +330,12 @@ class RealDisk:
             pass
 
     async def replace(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
+        self._refuse_in_child(path)
         # Each replacement forms a group of its own, so that two contents of one file never share an fsync.
         await self._threads.fsync.run(object(), lambda: self.replace_now(path, data, mode=mode))
 
     async def replace_aside(self, path: str, data: bytes, *, mode: int = FILE_MODE) -> None:
+        self._refuse_in_child(path)
         # Keep it off the thread that does the fsyncs.
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(
@@ -322,11 +343,21 @@ class RealDisk:
             )
 
     def lock(self, path: str) -> RealLock:
+        self._refuse_in_child(path)
         while True:
             locked = lock_file(path, self._spare.open_own(path, os.O_RDWR | os.O_CREAT))
             if locked is not None:
                 return locked
 
     def close(self) -> None:
-        self._threads.close()
-        self._spare.close()
+        if not self._is_in_child:
+            self._threads.close()
+            self._spare.close()
+
+    def _lose(self) -> None:
+        self._is_in_child = True
+
+    def _refuse_in_child(self, path: str) -> None:
+        """A node whose process was forked has its threads and its lock in the parent only."""
+        if self._is_in_child:
+            refuse_in_child(path)

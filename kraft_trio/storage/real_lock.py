@@ -13,6 +13,7 @@ import struct
 from typing import Final
 
 from kraft_trio.errors import AlreadyLockedError
+from kraft_trio.forked import when_forked
 
 _RECORD_LOCK: Final = struct.Struct("hhqqi")
 """Type, whence, start, length (0: to the end, also of a file that grows) and process id of a `struct flock`."""
@@ -26,6 +27,7 @@ class RealLock:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+        when_forked(self, RealLock.release)
 
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import trio
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.forked import when_forked
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.name_resolution import NameResolver
 from kraft_trio.wire.network import ImmediateStream, Listener
@@ -27,6 +29,7 @@ class TcpListener:
 
     def __init__(self, inner: trio.SocketListener) -> None:
         self._inner = inner
+        when_forked(inner.socket, _close_in_child)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -45,6 +48,13 @@ class TcpListener:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _close_in_child(listening: trio.socket.SocketType) -> None:
+    """Else the child would keep the port bound.  Trio must not hear of it there: its epoll is the parent's."""
+    descriptor = listening.detach()
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 class TcpNetwork:

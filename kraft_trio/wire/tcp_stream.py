@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from kraft_trio.forked import when_forked
 from kraft_trio.wire.network import ImmediateStream
 
 RECEIVE_BYTES = 64 * 1024
@@ -53,6 +54,7 @@ class TcpStream(ImmediateStream):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _give_up_on_vanished_peers(connected)
         self._socket = connected
+        when_forked(connected, socket.socket.close)
         self.peer_host = _peer_host(connected)
 
     @classmethod
