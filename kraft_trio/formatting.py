@@ -84,7 +84,7 @@ async def ensure_formatted(
     lost what it has acknowledged.  Raises
 
     - ConfigError for a cluster id that is no UUID, for `first_voters` that are empty, have a node id below 0, or give
-      this node another address than its configuration,
+      this node another address than its configuration, or for static voters with another port of this node,
     - TypeError for an argument of another type, such as a node id that is text,
     - StorageError if the directory belongs to another node, cluster or topic, if the others know this voter already, or
       if the directory cannot be written.
@@ -99,6 +99,7 @@ async def ensure_formatted(
     own = None if voters is None else voters.get(config.node_id)
     if own is not None:
         _check_own_address(config, own)
+    _check_static_address(config)
     if await trio.to_thread.run_sync(_is_formatted, config, cluster_id):
         return False
     if voters is not None and own is not None:
@@ -145,6 +146,17 @@ def _check_own_address(config: NodeConfig, own: Voter) -> None:
     given, configured = own.endpoints.get(listener), config.advertised_endpoint(listener)
     if given != configured:
         raise ConfigError(f"first_voters: node {own.id} at {given}, but it announces {listener}://{configured}")
+
+
+def _check_static_address(config: NodeConfig) -> None:
+    """Two names may be of one host, but nobody listens on another port."""
+    listener = config.controller_listener_name
+    configured = config.advertised_endpoint(listener)
+    for voter in config.quorum_voters:
+        if voter.id == config.node_id and configured is not None and voter.endpoint.port != configured.port:
+            raise ConfigError(
+                f"controller.quorum.voters: node {voter.id} at {voter.endpoint}, but it announces {listener}://{configured}"
+            )
 
 
 def _is_formatted(config: NodeConfig, cluster_id: str) -> bool:

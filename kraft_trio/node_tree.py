@@ -23,6 +23,8 @@ from kraft_trio.actors.lost_records import LostRecords
 from kraft_trio.actors.memory_budget import MemoryBudget
 from kraft_trio.actors.network_client import NetworkClient
 from kraft_trio.actors.network_server import NetworkServer
+from kraft_trio.actors.other_disks import OtherDisks
+from kraft_trio.actors.own_address import OwnAddress
 from kraft_trio.actors.read_index_lookup import ReadIndexLookup
 from kraft_trio.actors.record_checker import RecordChecker
 from kraft_trio.actors.record_decoder import RecordDecoder
@@ -128,6 +130,8 @@ class NodeTree(Generic[R]):
         self.fetch_problem = FetchProblem()
         self.restored = RestoredVoters(environment.wall_clock_ms)
         self.lost_records = LostRecords()
+        self.own_address = OwnAddress(environment.network, config)
+        self.other_disks = OtherDisks()
         self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         context = NodeContext(
             key=self.key,
@@ -154,6 +158,8 @@ class NodeTree(Generic[R]):
             fetch_problem=self.fetch_problem,
             restored=self.restored,
             lost_records=self.lost_records,
+            own_address=self.own_address,
+            other_disks=self.other_disks,
         )
         quorum_state_path = directory.quorum_state_path(config.topic_name)
         self.election = Election(
@@ -230,6 +236,8 @@ class NodeTree(Generic[R]):
                 await nursery.start(self._own_forwarder.run)
                 await nursery.start(self._reader.run)
                 nursery.start_soon(self._internal_listener.run)
+                if not self.own_address.may_be_listed:
+                    nursery.start_soon(self.own_address.run)
                 if self.security_files:
                     nursery.start_soon(self._look_at_security_files)
                 if self.driver is not None:

@@ -14,6 +14,8 @@ from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
 from kraft_trio.actors.lost_records import LostRecords
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.other_disks import OtherDisks
+from kraft_trio.actors.own_address import OwnAddress
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
@@ -55,6 +57,8 @@ class NodeContext:
     fetch_problem: FetchProblem
     restored: RestoredVoters
     lost_records: LostRecords
+    own_address: OwnAddress
+    other_disks: OtherDisks
 
     def for_stay(self, stamp: Stamp, tell_election: TellElection) -> EpochContext:
         """The context of the tasks that run during one stay in a role."""

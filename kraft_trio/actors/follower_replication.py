@@ -28,6 +28,7 @@ from kraft_trio.errors import (
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import FetchedFromLeader, LeaderAnsweredAt, LeaderHeardOf, TimedOut
 from kraft_trio.protocol.check_quorum import SIGN_OF_LIFE_BYTES
+from kraft_trio.protocol.leader_addresses import LeaderAddresses
 from kraft_trio.protocol.read_barrier import NO_ROUND
 from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
@@ -78,6 +79,7 @@ class FollowerReplication:
         self._lost_leader = False
         self._elsewhere: Endpoint | None = None
         """The endpoint that is being asked, if it is not the one that the role has of the leader."""
+        self._addresses = LeaderAddresses()
         self._failure = ""
         self._read_round = NO_ROUND
         """The round in the leader's last response, which the next Fetch returns (docs/PROTOCOL.md#read-barriers)."""
@@ -92,9 +94,16 @@ class FollowerReplication:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_timers)
             while True:
-                await self._fetch_from(self._next_endpoint())
+                endpoint, heard_s = self._next_endpoint(), self.last_heard_s
+                await self._fetch_from(endpoint)
                 if self._role.lost_pre_vote and self.last_heard_s is None:
                     self._lost_leader = True
+                known = self._known_addresses()
+                if endpoint is not None and endpoint in known and self.last_heard_s == heard_s:
+                    self._addresses.failed(endpoint)
+                    if self._addresses.has_another(known):
+                        await trio.lowlevel.checkpoint()
+                        continue
                 await trio.sleep(self._context.retry_backoff_s())
 
     def campaign_after(self, delay_ms: int) -> None:
@@ -139,7 +148,7 @@ class FollowerReplication:
         A voter does so when it has lost a pre-vote, and the leader still does not answer.  The quorum may have removed
         this voter, and its log may name only voters that are gone.
         """
-        leader = self._role.leader_endpoints.get(self._context.config.controller_listener_name)
+        leader = self._addresses.next(self._known_addresses())
         if not self._lost_leader:
             return leader
         known = discovery_endpoints(self._context.config, self._context.log.voters, self._context.key)
@@ -147,6 +156,17 @@ class FollowerReplication:
         if others and (leader is None or self._context.random.random() < 0.5):
             return self._context.random.choice(others)
         return leader
+
+    def _known_addresses(self) -> tuple[Endpoint | None, ...]:
+        """Where the leader listens by its own word, by the log or gossip, and by the configuration."""
+        config, leader_id = self._context.config, self._role.leader_id
+        voter = self._context.log.voters.voters.get(leader_id)
+        return (
+            self._role.leader_endpoints.get(config.controller_listener_name),
+            None if voter is None else voter.endpoints.get(config.controller_listener_name),
+            None if voter is None else self._context.addresses.endpoint_of(voter),
+            next((peer.endpoint for peer in config.quorum_voters if peer.id == leader_id), None),
+        )
 
     # One Fetch
 
@@ -237,6 +257,7 @@ class FollowerReplication:
     def _stop_fetch_timer(self) -> None:
         """Stop the fetch timer while this replica writes and syncs, because the leader is not silent meanwhile."""
         self._lost_leader = False
+        self._addresses.answered()
         self._failure = ""
         self.last_heard_s = trio.current_time()
         self._fetch_due_s = self._successor_deadline

@@ -108,7 +108,7 @@ class LeaderReplication:
         """Lead until cancelled (KIP-595 "Leader")."""
         self._context.fetch_problem.ended()  # What kept this node from an earlier leader has no meaning any more.
         try:
-            own = self._context.config.as_voter(self._key.directory_id)
+            own = self._context.own_address.entry_of(self._key, self._log.voters.voters)
             self._append_control(first_records(own, self._granting_voters, self._log.voters, self._log.high_watermark))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._sync_appended)

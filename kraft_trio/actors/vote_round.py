@@ -114,6 +114,11 @@ class VoteRound:
             granted=response.vote_granted,
             error=response.error.name if response.error != ErrorCode.none else response.partition_error.name,
         )
+        self._context.other_disks.answered(
+            voter.key,
+            is_other=ErrorCode.invalid_voter_key in (response.error, response.partition_error),
+            voters=self._voters,
+        )
         if response.error != ErrorCode.none:
             self._tally = self._tally.rejected_by(voter.key)
         elif response.leader_epoch > self._context.epoch or response.leader_id >= 0:

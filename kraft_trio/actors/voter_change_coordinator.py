@@ -291,6 +291,7 @@ class VoterChangeCoordinator:
 
     async def _update_own_entry(self, change: VoterChange) -> None:
         """Update this leader's own entry, if the first batch of the epoch could not do it (KIP-853)."""
+        await self._context.own_address.until_it_may_be_listed()
         async with self._steps.in_turn(change):
             own = self._own
             known = self._steps.voters.get(own.id)

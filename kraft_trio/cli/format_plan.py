@@ -74,7 +74,9 @@ def plan_format(
     voters = None
     if bootstrap is Bootstrap.STANDALONE:
         voters = VoterSet([config.as_voter(key.directory_id)])
-    return FormatPlan(cluster_id, key, kraft_version, voters)
+    static = next((voter for voter in config.quorum_voters if voter.id == config.node_id), None)
+    warnings = () if static is None else _differing_addresses(config, "controller.quorum.voters", static.endpoint)
+    return FormatPlan(cluster_id, key, kraft_version, voters, warnings)
 
 
 def check_cluster_id(cluster_id: str) -> None:
@@ -125,15 +127,21 @@ def _plan_initial_controllers(
         Voter(controller.key, Endpoints({name: controller.endpoint}), SUPPORTED_KRAFT_VERSIONS)
         for controller in controllers
     )
-    advertised = config.advertised_endpoints().get(name)
-    warnings: tuple[str, ...] = ()
-    if advertised != own.endpoint:
-        differs = f"--initial-controllers has this node at {own.endpoint}, but it advertises {name}://{advertised}"
-        if advertised is None or advertised.port != own.endpoint.port:
-            # Two names may be of one host, but nobody listens on another port.
-            raise ConfigError(f"{differs}: the other voters could not reach it")
-        warnings = (differs,)
+    warnings = _differing_addresses(config, "--initial-controllers", own.endpoint)
     return FormatPlan(cluster_id, own.key, kraft_version, voters, warnings)
+
+
+def _differing_addresses(config: NodeConfig, source: str, endpoint: Endpoint) -> tuple[str, ...]:
+    """A warning if the node announces another host than the others have of it.  Raises ConfigError for another port."""
+    name = config.controller_listener_name
+    advertised = config.advertised_endpoints().get(name)
+    if advertised == endpoint:
+        return ()
+    differs = f"{source} has this node at {endpoint}, but it advertises {name}://{advertised}"
+    if advertised is None or advertised.port != endpoint.port:
+        # Two names may be of one host, but nobody listens on another port.
+        raise ConfigError(f"{differs}: the other voters could not reach it")
+    return (differs,)
 
 
 def parse_initial_controllers(text: str) -> tuple[InitialController, ...]:

@@ -18,7 +18,7 @@ from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Restored, Situation, VoterReport
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text
 from kraft_trio.security.sasl_network import LoginRefusedError
 from kraft_trio.tracing.event_feed import SHARED_ID
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
@@ -228,6 +228,8 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         is_witness=status.get("isWitness") is True,
         restored=restored_of(status),
         state_machine_problem=line_of(status.get("stateMachineProblem")),
+        voter_keys=voter_keys_of(status),
+        dead_address=line_of(status.get("deadAddress")),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -275,6 +277,17 @@ def voters_of(status: Mapping[str, Any]) -> tuple[int, ...] | None:
     ids = [one.get("id") if isinstance(one, dict) else None for one in voters] if isinstance(voters, list) else []
     known = tuple(sorted(id for id in ids if _is_whole(id) and 0 <= id <= MAX_INT32))
     return known if known and len(known) == len(ids) <= MAX_NODES else None
+
+
+def voter_keys_of(status: Mapping[str, Any]) -> tuple[ReplicaKey, ...]:
+    """The voters that a node knows, with their directory ids; empty if the status has no such list."""
+    voters = status.get("voters")
+    if voters_of(status) is None or not isinstance(voters, list):
+        return ()
+    try:
+        return tuple(ReplicaKey(one["id"], directory_id_from_text(one["directoryId"])) for one in voters)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return ()
 
 
 def shared_id_of(status: Mapping[str, Any]) -> tuple[int, str] | None:

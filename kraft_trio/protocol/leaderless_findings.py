@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from uuid import UUID
 
 from kraft_trio.protocol.finding import (
     RECOVER,
     Finding,
     Severity,
     ids_text,
+    joined,
     listed,
     number_word,
     quorum_command,
@@ -16,7 +18,7 @@ from kraft_trio.protocol.finding import (
 )
 from kraft_trio.protocol.quorum_situation import Claim, Situation, end_of
 from kraft_trio.protocol.tls_problems import tls_problem
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 from kraft_trio.protocol.voter_set import majority_of
 
 
@@ -40,13 +42,17 @@ def without_leader(situation: Situation) -> Iterator[Finding]:
         )
         yield Finding(Severity.CRITICAL, "no-leader", text)
         return
-    answering = [claim for claim in situation.answers if claim.node_id in voters]
-    silent = [voter_id for voter_id in voters if voter_id not in {claim.node_id for claim in answering}]
+    other_disks = [claim for claim in situation.answers if situation.has_other_disk(claim)]
+    answering = [claim for claim in situation.answers if claim.node_id in voters and claim not in other_disks]
+    known = {claim.node_id for claim in (*answering, *other_disks)}
+    silent = [voter_id for voter_id in voters if voter_id not in known]
     majority = majority_of(len(voters))
     refusing = [claim for claim in situation.claims if runs_nevertheless(claim)]
     if len(answering) < majority <= len(answering) + len(refusing):
         return
-    if len(answering) < majority:
+    if other_disks:
+        yield _other_disks(situation, other_disks, answering, silent, majority)
+    if len(answering) < majority and silent:
         reasons = listed([_silent(situation, voter_id) for voter_id in silent])
         restart = ", or restart those that hang" if "no answer within" in reasons else ""
         text = (
@@ -64,6 +70,39 @@ def without_leader(situation: Situation) -> Iterator[Finding]:
     yield from _followed(situation, answering, silent, majority)
     if len(answering) >= majority and not denying:  # Those who deny might lead.
         yield from _refusals(answering, majority, again)
+
+
+def _other_disks(
+    situation: Situation,
+    other_disks: Collection[Claim],
+    answering: Collection[Claim],
+    silent: Collection[int],
+    majority: int,
+) -> Finding:
+    """Nodes with blank or other disks do not vote.  Those that have theirs may hold the only copy."""
+    missing = joined(
+        [
+            f"voter {claim.node_id} with directory id {_id_text(situation.voter_keys[claim.node_id].directory_id)} "
+            f"(its node runs with {_id_text(claim.directory_id)})"
+            for claim in other_disks
+            if claim.node_id is not None
+        ]
+    )
+    is_impossible = len(answering) + len(silent) < majority
+    text = (
+        f"{'No leader is possible' if is_impossible else 'No leader'}: {number_word(majority)} of the voters "
+        f"{ids_text(situation.voter_ids)} are needed with their disks, and {number_word(len(answering))} "
+        f"{'has' if len(answering) == 1 else 'have'} it. Missing: {missing}: blank or other disks, which do not vote. "
+        "Mount those disks again."
+    )
+    if answering:
+        names = joined([claim.name for claim in answering])
+        text += f" Leave {names} as {'it is' if len(answering) == 1 else 'they are'}: nobody else may have the records."
+    return Finding(Severity.CRITICAL, "other-disks", f"{text} {RECOVER}")
+
+
+def _id_text(directory_id: UUID | None) -> str:
+    return directory_id_to_text(NO_DIRECTORY_ID if directory_id is None else directory_id)
 
 
 def same_voters(claim: Claim, voter_ids: tuple[int, ...]) -> bool:

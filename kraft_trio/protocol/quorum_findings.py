@@ -176,6 +176,10 @@ def _lost_records(situation: Situation) -> Iterator[Finding]:
 def _shared_ids(situation: Situation) -> Iterator[Finding]:
     """One for each id.  Two processes that count as one voter can vote twice."""
     said = {claim.shared_id[0]: (claim, claim.shared_id[1]) for claim in situation.answers if claim.shared_id}
+    if situation.report is None:
+        # A node with a blank disk differs from its voter, too, and the other one may have the only copy.
+        blank = {claim.node_id for claim in situation.answers if situation.has_other_disk(claim)}
+        said = {node_id: one for node_id, one in said.items() if node_id not in blank}
     for node_id, (claim, reason) in sorted(said.items(), key=lambda one: one[0]):
         text = (
             f"Two processes have node id {node_id}: {claim.name} says that {reason}. Stop the wrong one at once, and "
@@ -248,6 +252,7 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
     voters = situation.voter_ids
     reported = {} if situation.report is None else {one.id: one for one in situation.report.voters}
     yield from _directories(situation)
+    yield from _dead_addresses(situation)
     yield from _little_room(situation)
     yield from _certificates(situation)
     for claim in situation.claims:
@@ -255,8 +260,8 @@ def _of_nodes(situation: Situation) -> Iterator[Finding]:
             continue
         voter = reported.get(claim.node_id)
         if claim.node_id not in voters:
-            if claim.node_id not in (claim.voter_ids or ()):
-                continue
+            if claim.node_id not in (claim.voter_ids or ()) or situation.report is None:
+                continue  # Without a leader, nobody knows which set is committed: that node may have the only copy.
             text = (
                 f"Node {claim.node_id} was removed, and does not know it: the voters are {ids_text(voters)}. Stop it, "
                 "unless it is to be added again."
@@ -290,6 +295,16 @@ def _directories(situation: Situation) -> Iterator[Finding]:
         if claim.directory_problem is not None:
             text = f"{capitalized(claim.name)} does not answer. Found on this machine: {claim.directory_problem}"
             yield Finding(Severity.WARNING, "directory", text)
+
+
+def _dead_addresses(situation: Situation) -> Iterator[Finding]:
+    for claim in situation.answers:
+        if claim.dead_address is not None:
+            text = (
+                f"Nobody listens at {claim.dead_address}, which {claim.name} announces: correct `advertised.listeners` "
+                "in its file, and restart it. Until then, the others ask it where the voter set has it."
+            )
+            yield Finding(Severity.WARNING, "dead-address", text)
 
 
 def _little_room(situation: Situation) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import attrs
 
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.survival import Survival, survival_of
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 
 
 @attrs.frozen
@@ -70,6 +70,10 @@ class Claim:
     """Whether the file and the directory of a node that does not answer are Kafka's, if this machine has them."""
     state_machine_problem: str | None = None
     """Why its state machine has stopped, while the node goes on."""
+    voter_keys: tuple[ReplicaKey, ...] = ()
+    """The voters that it knows, with their directory ids, if it tells."""
+    dead_address: str | None = None
+    """The address that it announces, if nobody listens there."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 
@@ -133,6 +137,20 @@ class Situation:
         told = [claim for claim in self.answers if claim.voter_ids]
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
         return () if newest is None else tuple(sorted(newest.voter_ids or ()))
+
+    @cached_property
+    def voter_keys(self) -> dict[int, ReplicaKey]:
+        """The voters' directory ids by id, as the node with the longest log tells them.  Static voters have none."""
+        told = [claim for claim in self.answers if claim.voter_keys]
+        newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
+        keys = () if newest is None else newest.voter_keys
+        return {key.id: key for key in keys if key.directory_id != NO_DIRECTORY_ID}
+
+    def has_other_disk(self, claim: Claim) -> bool:
+        """Whether a node answers with another disk than the voter of its id has."""
+        known = None if claim.node_id is None else self.voter_keys.get(claim.node_id)
+        own = claim.directory_id
+        return known is not None and own not in (None, NO_DIRECTORY_ID) and own != known.directory_id
 
     @cached_property
     def leader_id(self) -> int | None:

@@ -6,6 +6,7 @@ on the moment how many disks can fail: of five voters two may, but no longer onc
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -15,7 +16,7 @@ import attrs
 from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from kraft_trio.protocol.voter_set import Voter, VoterSet
+from kraft_trio.protocol.voter_set import Voter, VoterSet, majority_of
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.voter_sets import is_same_replica
@@ -57,6 +58,8 @@ class Survivability:
         self._targets: list[AskedTarget] = []
         self.is_guarded = False
         """Whether steps leave alone the disks, voters and addresses that the quorum could never do without."""
+        self.may_be_lost = False
+        """Whether a step may have taken the disks of a majority: `blank-majority`, or `blank-disk` without `fair`."""
 
     @contextmanager
     def asking(self, key: ReplicaKey, *, is_removal: bool) -> Iterator[None]:
@@ -193,6 +196,23 @@ class Survivability:
         if voter is not None and voter.key == key and not self.keeps_promises(voter):
             return True
         return self.has_majority(sorted(self._world.node_ids), without=key)
+
+    def surplus(self, source: random.Random) -> list[int]:
+        """Nodes without whose disks no voter set that may be in force has a majority.  As few as that takes."""
+        sets, kept = self.possible(), set[ReplicaKey]()
+        members = [voter for voters in sets for voter in voters]
+        for voter in source.sample(members, len(members)):
+            more = kept | {voter.key}
+            if all(sum(one.key in more for one in voters) < majority_of(len(voters)) for voters in sets):
+                kept = more
+        return sorted({voter.id for voter in members if voter.key not in kept})
+
+    def is_lost(self) -> bool:
+        """Whether a step has taken a majority of every voter set that may be in force."""
+        return self.may_be_lost and all(
+            sum(self._world.key_of(voter.id) == voter.key for voter in voters) < majority_of(len(voters))
+            for voters in self.possible()
+        )
 
     def has_majority(
         self, nodes: Collection[int], *, without: ReplicaKey | None = None, target: tuple[int, ...] | None = None

@@ -33,6 +33,9 @@ from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
 REPORTED_EVENTS: Final = 60
 """How many of the last events of the nodes concerned the report of a violation shows."""
 
+DEAD_PORT: Final = 9
+"""Where no node ever listens."""
+
 EPOCH_MS: Final = 1_700_000_000_000
 """The time on every wall clock, in milliseconds since 1970, when a run begins."""
 
@@ -56,6 +59,7 @@ class World:
         self._moves: dict[int, int] = {}
         self._static_voters: dict[int, tuple[int, ...]] = {}
         """By node, the static voters that its configuration file has been changed to."""
+        self._misadvertised: set[int] = set()
         self.has_stable_names = False
         """Whether new clients are given the nodes' stable endpoints."""
         self._nursery: trio.Nursery | None = None
@@ -156,6 +160,16 @@ class World:
         """Whether the static voters in the node's configuration file have been changed."""
         return self._static_voters.get(node_id, self.voter_ids) != self.voter_ids
 
+    def misadvertise(self, node_ids: Collection[int], *, end: bool = False) -> None:
+        """Have nodes announce an address where nobody listens, or end that, from their next start on."""
+        self._misadvertised = self._misadvertised.difference(node_ids) if end else self._misadvertised.union(node_ids)
+        self._configs.clear()
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether a node ever was given another address."""
+        return bool(self._moves)
+
     @property
     def has_gossip(self) -> bool:
         """Whether voters find each other after they have moved."""
@@ -183,11 +197,13 @@ class World:
             # The initial voters may all have left the quorum one day, so the observers are named too.
             named = [str(self.endpoint_of(id)) for id in self.node_ids]
         is_voter = node_id in voter_ids
+        dead = Endpoint(f"node-{node_id}", DEAD_PORT) if node_id in self._misadvertised else None
         return parse_config(
             {
                 "node.id": str(node_id),
                 "process.roles": "controller" if is_voter or not is_static else "broker",
                 "listeners": f"{LISTENER}://{self.endpoint_of(node_id)}",
+                **({"advertised.listeners": f"{LISTENER}://{dead}"} if dead is not None else {}),
                 "controller.listener.names": LISTENER,
                 "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
                 "metadata.log.dir": "/data",

@@ -34,8 +34,13 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "kraftVersion": view.kraft_version,
         "uncommittedVoterChange": log.voters.has_uncommitted_change(high_watermark),
         "lostRecords": tree.lost_records.what,
+        "deadAddress": None if tree.own_address.dead is None else str(tree.own_address.dead),
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
         "stateMachineProblem": _stopped(tree),
+        "otherDisks": [
+            {"id": key.id, "directoryId": directory_id_to_text(key.directory_id)}
+            for key in tree.other_disks.among(log.voters.voters)
+        ],
         "restoredVoters": [_restored(one) for one in tree.restored.told],
         "voters": [_voter(tree, voter) for voter in log.voters.voters],
     }

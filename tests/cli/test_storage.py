@@ -131,6 +131,20 @@ class TestFormat:
             "but it advertises CONTROLLER://alias:9093\n"
         ) in capsys.readouterr().err
 
+    def test_static_voters_are_checked_alike(
+        self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        static = {**STATIC, "controller.quorum.bootstrap.servers": ""}
+        here = place(**static, listeners="CONTROLLER://host-1:9999")
+        assert here.format() == 1
+        assert (
+            "controller.quorum.voters has this node at host-1:9093, but it advertises CONTROLLER://host-1:9999: "
+            "the other voters could not reach it"
+        ) in error_of(capsys)
+        assert not here.directory.exists()
+        assert place(**static, listeners="CONTROLLER://alias:9093").format() == 0
+        assert "controller.quorum.voters has this node at host-1:9093, but it adv" in capsys.readouterr().err
+
     def test_a_port_on_which_this_node_does_not_listen_is_refused(
         self, place: Callable[..., Place], capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from kraft_trio.protocol.quorum_findings import DAY_MS
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 
 UP = ReplicaHealth(Health.UP)
 OFFLINE = ReplicaHealth(Health.OFFLINE, "last fetched 9 s ago")
@@ -19,6 +19,12 @@ LAGGING = ReplicaHealth(Health.LAGGING, "caught up 9 s ago")
 def says(node_id: int, epoch: int = 5, leader: int | None = 1, end: tuple[int, int] = (10, 5), **more: Any) -> Claim:
     fields = {"voter_ids": (1, 2, 3), "cluster_id": "c", "log_end": OffsetAndEpoch(*end), **more}
     return Claim(f"host{node_id}:9093", node_id=node_id, epoch=epoch, leader_id=leader, **fields)
+
+
+def disk(node_id: int, directory_id: UUID, **more: Any) -> Claim:
+    """A node of that directory id, in a quorum whose voters all have OLD."""
+    keys = tuple(ReplicaKey(voter_id, OLD) for voter_id in (1, 2, 3))
+    return says(node_id, directory_id=directory_id, voter_keys=keys, **more)
 
 
 def silent(node_id: int) -> Claim:

@@ -10,6 +10,7 @@ import pytest
 from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.quorum_findings import LITTLE_BYTES, contradictions, findings
 from kraft_trio.protocol.quorum_situation import Situation, survivals
+from kraft_trio.protocol.types import directory_id_to_text
 from tests.protocol.situations import (
     ALL,
     LAGGING,
@@ -18,6 +19,7 @@ from tests.protocol.situations import (
     OFFLINE,
     OLD,
     UP,
+    disk,
     expires,
     fails_tls,
     kafka,
@@ -27,10 +29,59 @@ from tests.protocol.situations import (
     silent,
 )
 
+OLD_TEXT, NEW_TEXT = map(directory_id_to_text, (OLD, NEW))
+
 SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "a healthy quorum": (
         Situation(ALL, led(UP, UP, UP)),
         [("ok", "survival", "survives 1 more failure now: 3 of 3 voters are up, and 2 are needed")],
+    ),
+    "two of three voters have blank disks": (
+        Situation((disk(1, OLD, leader=None), disk(2, NEW, leader=None), disk(3, NEW, leader=None))),
+        [
+            (
+                "critical",
+                "other-disks",
+                "No leader is possible: two of the voters 1, 2, 3 are needed with their disks, and one has it. "
+                f"Missing: voter 2 with directory id {OLD_TEXT} (its node runs with {NEW_TEXT}) and voter 3 with "
+                f"directory id {OLD_TEXT} (its node runs with {NEW_TEXT}): blank or other disks, which do not vote. "
+                "Mount those disks again. Leave node 1 as it is: nobody else may have the records.",
+            ),
+        ],
+    ),
+    "one disk is blank, and one voter is silent": (
+        Situation((disk(1, OLD, leader=None), disk(2, NEW, leader=None), silent(3))),
+        [
+            ("critical", "other-disks", "No leader: two of the voters 1, 2, 3 are needed with their disks"),
+            ("critical", "no-majority", "one can be reached. Silent: 3 (connection refused). Start one of them"),
+        ],
+    ),
+    "a blank disk is no second process": (
+        Situation(
+            (
+                disk(1, OLD, leader=None),
+                disk(2, NEW, leader=None, shared_id=(2, "the leader has this node's id")),
+                disk(3, NEW, leader=None),
+            )
+        ),
+        [("critical", "other-disks", "No leader is possible")],
+    ),
+    "without a leader, nobody counts as removed": (
+        Situation(
+            (says(1, leader=None), says(2, leader=None), says(4, leader=None, voter_ids=(1, 2, 3, 4), end=(9, 5)))
+        ),
+        [("critical", "no-leader", "These can win: node 1, node 2"), ("note", "observers", "Not voters: 4.")],
+    ),
+    "an announced address where nobody listens": (
+        Situation((says(1), says(2, dead_address="gone:9093"), says(3)), led(UP, UP, UP)),
+        [
+            (
+                "warning",
+                "dead-address",
+                "Nobody listens at gone:9093, which node 2 announces: correct `advertised.listeners` in its file",
+            ),
+            ("ok", "survival", "survives 1 more failure"),
+        ],
     ),
     "five voters": (
         Situation((says(1, voter_ids=(1, 2, 3, 4, 5)),), led(UP, UP, UP, UP, UP)),

@@ -27,6 +27,7 @@ VERBS = {
     "network": {
         *("cut", "isolate", "bridge", "ring", "one-way", "requests-only", "answers-only", "clog", "unclog", "heal"),
         *("latency", "loss", "resets", "cut-frames", "duplicates", "intrude", "lie", "strike-leader"),
+        *("misadvertise", "advertise", "restart"),
     },
     "process": {
         *("kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal", "transfer"),
@@ -34,7 +35,7 @@ VERBS = {
     },
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),
-        *("blank-disk", "rot", "keep-disk", "stale-disk"),
+        *("blank-disk", "rot", "keep-disk", "stale-disk", "blank-majority"),
     },
     "time": {"drift", "jump-clock", "restart"},
     "versions": {"older", "newer"},

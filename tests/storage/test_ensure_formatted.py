@@ -170,3 +170,19 @@ async def test_arguments_of_another_type_are_named(tmp_path: Path, wrong: dict[s
     with pytest.raises(TypeError, match=said):
         await ensure_formatted(**arguments)
     assert contents(tmp_path) == {}
+
+
+async def test_a_static_voter_must_announce_the_port_that_the_others_have(tmp_path: Path) -> None:
+    def config(port: int) -> NodeConfig:
+        return NodeConfig(
+            node_id=1,
+            listeners=f"CONTROLLER://127.0.0.1:{port}",
+            quorum_voters="1@localhost:19091,2@127.0.0.1:19092",
+            metadata_log_dir=tmp_path / "node",
+        )
+
+    message = "controller.quorum.voters: node 1 at localhost:19091, but it announces CONTROLLER://127.0.0.1:9"
+    with pytest.raises(ConfigError, match=message):
+        await ensure_formatted(config(9), CLUSTER_ID)
+    assert contents(tmp_path) == {}
+    assert await ensure_formatted(config(19091), CLUSTER_ID)

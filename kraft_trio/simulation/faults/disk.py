@@ -10,6 +10,7 @@ from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.faults.process import down, everyone_down
 from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.steps_campaign import BlankMajority
 from kraft_trio.simulation.script.steps_disk import (
     BlankDisk,
     CrashIn,
@@ -28,6 +29,9 @@ _RESTORING: Final = 0.3
 """The share of the runs in which old copies of disks come back."""
 
 _MOST_RETURNS: Final = 6
+
+_BLANKING: Final = 0.15
+"""The share of the runs that lose a majority of the disks."""
 
 _LOSSES: Final[tuple[Loss, ...]] = ("all", "some", "reordered")
 
@@ -128,6 +132,15 @@ def old_copies(timeline: Timeline, source: random.Random) -> None:
         timeline.add(kept_us, KeepDisk(node))
         timeline.add(back_us, StaleDisk(node, if_spared=True))
         timeline.add(back_us + source.randrange(10 * MILLISECOND_US, 5 * SECOND_US, MILLISECOND_US), Start((node,)))
+
+
+def blank_majority(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, most voters get blank disks late in the run.  Other faults go on meanwhile."""
+    if timeline.header.kraft_version == 0 or timeline.changes_voters or source.random() >= _BLANKING:
+        return
+    at_us = timeline.duration_us - 1 - source.randrange(timeline.duration_us // 3)
+    timeline.add(at_us, BlankMajority())
+    timeline.add(at_us + source.randrange(10 * MILLISECOND_US, 5 * SECOND_US, MILLISECOND_US), Start(timeline.node_ids))
 
 
 def insert_blank_disk(timeline: Timeline, at_us: int, span_us: int) -> int | None:

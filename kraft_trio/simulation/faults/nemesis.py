@@ -57,7 +57,9 @@ TIME: Final = "time"
 
 DISK: Final = "disk"
 
-PROFILES: Final = ("network", DISK, PROCESS, TIME, "versions", MEMBERSHIP, SNAPSHOTS)
+NETWORK: Final = "network"
+
+PROFILES: Final = (NETWORK, DISK, PROCESS, TIME, "versions", MEMBERSHIP, SNAPSHOTS)
 """The groups of faults; on the command line `all` selects all of them and `none` selects no group."""
 
 _LEASE_KEY: Final = "kraft.read.lease.max.clock.drift.ppm"
@@ -277,6 +279,9 @@ def _faults(
         process_faults.resignations(timeline, random.Random(f"{header.seed}/resignations"))
     if DISK in profiles:
         disk_faults.old_copies(timeline, random.Random(f"{header.seed}/old-copies"))
+        disk_faults.blank_majority(timeline, random.Random(f"{header.seed}/blank-majority"))
+    if NETWORK in profiles:
+        network_faults.dead_addresses(timeline, random.Random(f"{header.seed}/dead-addresses"))
     if TIME in profiles and options.state_machine is not None and _LEASE_KEY in dict(header.settings):
         process_faults.drifting_clocks(timeline, random.Random(f"{header.seed}/drifting-clocks"))
     return tuple(sorted(timeline.steps, key=lambda fault: fault.at_us))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from typing import Final
+
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.script.steps import Step
 from kraft_trio.simulation.script.steps_campaign import StrikeLeader
+from kraft_trio.simulation.script.steps_membership import Advertise, Misadvertise
 from kraft_trio.simulation.script.steps_network import (
     AnswersOnly,
     Bridge,
@@ -23,13 +27,32 @@ from kraft_trio.simulation.script.steps_network import (
     SetLatency,
     Unclog,
 )
+from kraft_trio.simulation.script.steps_process import Restart
 from kraft_trio.simulation.script.steps_stranger import Intrude, Lie
+
+_MISADVERTISING: Final = 0.2
+"""The share of the runs in which nodes announce addresses where nobody listens."""
 
 
 def _until_healed(timeline: Timeline, at_us: int, *steps: Step) -> None:
     for step in steps:
         timeline.add(at_us, step)
     timeline.add(at_us + timeline.span_us(20 * MILLISECOND_US, 20 * SECOND_US), Heal())
+
+
+def dead_addresses(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, some or all nodes announce an address where nobody listens, for a while or to the end."""
+    if source.random() >= _MISADVERTISING:
+        return
+    for _ in range(source.randint(1, 2)):
+        nodes = tuple(sorted(source.sample(timeline.node_ids, source.randint(1, len(timeline.node_ids)))))
+        at_us = source.randrange(0, timeline.duration_us, MILLISECOND_US)
+        timeline.add(at_us, Misadvertise(nodes))
+        timeline.add(at_us, Restart(nodes))
+        if source.random() < 0.5:
+            end_us = at_us + source.randrange(100 * MILLISECOND_US, 20 * SECOND_US, MILLISECOND_US)
+            timeline.add(end_us, Advertise(nodes))
+            timeline.add(end_us, Restart(nodes))
 
 
 def _is_silent(timeline: Timeline) -> bool:

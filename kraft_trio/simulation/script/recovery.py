@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import combinations
 from typing import Final, TypeVar
 
 import trio
 
+from kraft_trio.client.claims import ask_all
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
+from kraft_trio.protocol.finding import Finding
+from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.roles import Resigned, Role
-from kraft_trio.protocol.types import ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey, directory_id_to_text
 from kraft_trio.simulation.clients.administrator import Request
 from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.deterministic import sleep
@@ -54,6 +57,10 @@ CHANGED_WITHIN_S: Final = 30.0
 
 MOST_SUCCESSORS: Final = 10
 """The most leaders that may be removed or hand over after the faults have stopped, by requests from before."""
+
+LOSS: Final = "the loss of a majority's disks is told, and the survivors are spared"
+
+_A_MAJORITY_IS_BLANK: Final = "a majority of the voters has blank disks"
 
 CHANGES: Final = "once the faults have stopped, voter changes are made"
 
@@ -90,6 +97,11 @@ class _Recovery:
             # A build that is too old for pre-votes does not gossip either.
             for machine in cluster.machines.values():
                 cluster.network.uncap_versions(machine.host)
+        if cluster.has_moves or cluster.random("announced addresses").random() < 0.5:
+            cluster.misadvertise(cluster.machines, end=True)
+        if cluster.survivability.is_lost():
+            await self._be_told_of_the_loss()
+            return
         majority = self._pick_majority()
         if self._random.random() < BROKEN_LINKS:
             await self._go_on_with_broken_links(majority)
@@ -104,6 +116,8 @@ class _Recovery:
             lost = f"{MOST_SUCCESSORS} leaders, one after the other, were removed or handed over"
             await self._violated(PROGRESS, ("no more changes have been asked for", lost), majority)
         everyone = sorted(cluster.machines)
+        # Voters find a leader that announces a dead address, but clients have nothing else to go by.
+        cluster.misadvertise(cluster.machines, end=True)
         await self._end_faults(everyone)
         if cluster.workload is not None:
             await cluster.workload.stop()
@@ -115,6 +129,56 @@ class _Recovery:
             await self._demand(self._be_alike, CATCH_UP_S, everyone)
         cluster.checker.finished()
         cluster.compare_machines()
+
+    async def _be_told_of_the_loss(self) -> None:
+        """A majority has blank disks: nobody may lead, and those that have theirs and `explain` must say which miss.
+
+        Their advice must spare the survivors, which have the only copy.
+        """
+        cluster, everyone = self._cluster, sorted(self._cluster.machines)
+        await self._end_faults(everyone)
+        if cluster.workload is not None:
+            await cluster.workload.stop()
+        within_s = ELECTION_TIMEOUTS * self._longest_timeout_s()
+        await self._demand(partial(cluster.wait_until, self._survivors_tell, within_s=math.inf), within_s, everyone)
+        leader = cluster.leader()
+        if leader is not None:
+            await self._violated(LOSS, (_A_MAJORITY_IS_BLANK, f"{leader.key} leads"), everyone)
+        with trio.fail_after(within_s):
+            await self._explain_the_loss(everyone)
+        cluster.checker.finished()
+
+    def _survivors_tell(self) -> bool:
+        """Whether each voter with its disk says of all the others whose disks are missing."""
+        cluster = self._cluster
+        for node in cluster.nodes.values():
+            voters = node.log.voters.voters
+            if voters.is_voter(node.key) and node.key.id not in cluster.setup.witnesses:
+                missing = [voter.key for voter in voters if voter.key != cluster.key_of(voter.id)]
+                if list(node.tree.other_disks.among(voters)) != missing:
+                    return False
+        return len(cluster.nodes) == len(cluster.machines)
+
+    async def _explain_the_loss(self, everyone: list[int]) -> None:
+        """Ask as `kraft metadata-quorum explain` does."""
+        cluster = self._cluster
+        if not any(len(node.log.voters.voters) for node in cluster.nodes.values()):
+            return  # Nobody is left who knows the voters.
+        endpoints = [cluster.endpoint_of(node) for node in everyone]
+        network = cluster.network.seen_from("explain")
+        timeout_ms = round(1000 * self._longest_timeout_s())
+        situation = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=timeout_ms)
+        found = findings(situation)
+        told = " ".join(finding.text for finding in found if finding.code == "other-disks")
+        voters = cluster.survivability.committed()
+        missing = [voter.key for voter in voters if voter.key != cluster.key_of(voter.id)]
+        for key in missing:
+            if directory_id_to_text(key.directory_id) not in told:
+                await self._violated(
+                    LOSS, (f"the disk of {key} is missing", f"explain says: {_texts(found)}"), everyone
+                )
+        if any(word in finding.text for finding in found for word in ("Stop it", "Stop the", "ormat a", "ormat it")):
+            await self._violated(LOSS, (_A_MAJORITY_IS_BLANK, f"explain advises: {_texts(found)}"), everyone)
 
     def _pick_majority(self) -> list[int]:
         """Nodes that have kept their disks, and are a majority of every voter set that may be in force."""
@@ -140,6 +204,7 @@ class _Recovery:
         if cluster.workload is None or not others or cluster.network.has_caps:
             return
         cluster.network.end_faults()
+        cluster.misadvertise(cluster.machines, end=True)
         for step in broken_links(self._random, majority, others):
             await step.take(cluster)
         await self._end_faults_of(majority)
@@ -359,6 +424,10 @@ class _Recovery:
         cluster = self._cluster
         await cluster.wait_until(lambda: len(cluster.nodes) == len(cluster.machines), within_s=math.inf)
         await cluster.wait_until_alike(within_s=math.inf)
+
+
+def _texts(found: Iterable[Finding]) -> str:
+    return " | ".join(finding.text for finding in found)
 
 
 def _described(cluster: Cluster, node_id: int) -> str:

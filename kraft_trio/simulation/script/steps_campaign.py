@@ -12,7 +12,7 @@ from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.script.parts import DURATION, NUMBER, choice
 from kraft_trio.simulation.script.recovery import demand_commit, recover
-from kraft_trio.simulation.script.steps import Step, flag, part, register
+from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
 from kraft_trio.simulation.script.steps_network import Isolate, Mute
 from kraft_trio.simulation.script.steps_process import Crash, Kill, Pause
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotResponse
@@ -139,6 +139,30 @@ class Fair(Step):
     async def take(self, cluster: Cluster) -> None:
         cluster.survivability.is_guarded = True
         cluster.has_stable_names = True
+
+
+@register
+@attrs.frozen
+class BlankMajority(Step):
+    """Gives most voters blank disks with new directory ids, so that no voter set in force keeps a majority.
+
+    Nobody may lead any more, whatever else happens.  `recover` then demands that every survivor and `explain` say so.
+    """
+
+    verb: ClassVar[str] = "blank-majority"
+
+    async def take(self, cluster: Cluster) -> None:
+        if cluster.setup.kraft_version == 0:
+            raise NotAsExpected(
+                "blank-majority: kraft-version 0 has no directory ids to tell the disks apart; expected 1"
+            )
+        for node in cluster.survivability.surplus(cluster.random(f"blank majority at {cluster.now_s:.6f} s")):
+            machine = cluster.machines[node]
+            machine.device.is_being_replaced = True
+            machine.crash("all")
+            await machine.wait_until_ended()
+            machine.replace_disk()
+        cluster.survivability.may_be_lost = True
 
 
 @register

@@ -215,6 +215,7 @@ class BlankDisk(Step):
         _demand_directory_ids(cluster, self.verb)
         if not cluster.survivability.permits_loss_of(cluster.key_of(self.node)):
             return
+        cluster.survivability.may_be_lost |= not cluster.survivability.is_guarded
         machine = cluster.machines[self.node]
         machine.device.is_being_replaced = True
         machine.crash("all")

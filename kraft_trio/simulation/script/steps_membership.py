@@ -169,6 +169,30 @@ class StaticVoters(Step):
             cluster.write_static_voters(node_id, self.voters)
 
 
+@register
+@attrs.frozen
+class Misadvertise(Step):
+    """Makes nodes announce an address where nobody listens, from their next start on."""
+
+    verb: ClassVar[str] = "misadvertise"
+    nodes: tuple[int, ...] = part(NODES)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.misadvertise(self.nodes)
+
+
+@register
+@attrs.frozen
+class Advertise(Step):
+    """Ends `misadvertise`, from their next start on."""
+
+    verb: ClassVar[str] = "advertise"
+    nodes: tuple[int, ...] = part(NODES)
+
+    async def take(self, cluster: Cluster) -> None:
+        cluster.misadvertise(self.nodes, end=True)
+
+
 async def _wait(request: Request, nowait: bool) -> None:
     if nowait:
         return
