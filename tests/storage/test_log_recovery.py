@@ -300,7 +300,10 @@ class TestOtherFiles:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"", "version None, expected 0"),
+            (b"", "empty, expected version: 0 and topic_id; remove it, and the next start writes it"),
+            (bytes(43), "43 zero bytes, expected version: 0 and topic_id; remove it"),
+            (b"version: " + bytes(43), "version 43 zero bytes, expected 0"),
+            (b"topic_id: AAAAAAAAAAAAAAAAAAAAAQ", "version '', expected 0"),
             (b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", "version '1', expected 0"),
             (b"version: 0\n", "topic_id: '' is not a UUID"),
         ],
