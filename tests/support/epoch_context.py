@@ -13,7 +13,10 @@ from kraft_trio.actors.epoch_context import EpochContext
 from kraft_trio.actors.fetch_problem import FetchProblem
 from kraft_trio.actors.kafka_controllers import KafkaControllers
 from kraft_trio.actors.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.lost_records import LostRecords
 from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.other_disks import OtherDisks
+from kraft_trio.actors.own_address import OwnAddress
 from kraft_trio.actors.request_failures import RequestFailures
 from kraft_trio.actors.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshot_fetch import SnapshotFetch
@@ -68,6 +71,9 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp, log_config: LogConf
         snapshot_fetch=SnapshotFetch(machine.disk, log),
         fetch_problem=FetchProblem(),
         restored=RestoredVoters(lambda: 0),
+        lost_records=LostRecords(),
+        own_address=OwnAddress(network, config),
+        other_disks=OtherDisks(),
         removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
         client=client,
         addresses=VoterAddresses(client, LISTENER),
