@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from kraft_trio.kv.budget import Budget, Steps
 from kraft_trio.kv.errors import KEY_NOT_FOUND, KvError
 from kraft_trio.kv.intervals import Interval
@@ -18,7 +20,7 @@ class Changes:
         self.store = store
         self.leases = leases
         self.budget = budget
-        self._moved: list[tuple[KeyValue | None, KeyValue | None]] = []
+        self._moved: deque[tuple[KeyValue | None, KeyValue | None]] = deque()
         """Versions with a lease, and what they have replaced; None for a version without a lease."""
         store.begin()
 
@@ -76,8 +78,8 @@ class Changes:
 
     def commit(self) -> Steps[None]:
         """End the transaction, and let others see it."""
-        for previous, kv in self._moved:
-            self.leases.replace(previous, kv)
+        while self._moved:
+            self.leases.replace(*self._moved.popleft())
             self.budget.work(1)
             if self.budget.ends_piece:
                 yield

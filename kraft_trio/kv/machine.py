@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, TypeVar, cast
 
+import trio
+
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import requests, responses
 from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
@@ -85,8 +87,11 @@ class KvMachine:
 
     async def load(self, records: AsyncIterator[Record], /) -> None:
         """Replace the present state by that of a snapshot."""
+        before = self.store
         self.store, self.leases, self.space, self.members = await load_state(records)
         self.on_change()
+        for _ in before.forget():
+            await trio.lowlevel.checkpoint()
 
     @property
     def header(self) -> ResponseHeader:

@@ -63,8 +63,12 @@ def _check_items(text: str) -> None:
 
     Raises KvError.  Marks within texts count, too: what is read of a text is base64, which has none.
     """
-    if len(text) > MAX_ITEMS and sum(map(text.count, "{[,")) > MAX_ITEMS:
-        raise KvError(*REQUEST_TOO_LARGE)
+    items = 0
+    for start in range(0, len(text), CHUNK_CHARACTERS):
+        end = start + CHUNK_CHARACTERS
+        items += sum(text.count(mark, start, end) for mark in "{[,")
+        if items > MAX_ITEMS:
+            raise KvError(*REQUEST_TOO_LARGE)
 
 
 class ObjectEnds:

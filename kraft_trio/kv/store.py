@@ -25,6 +25,8 @@ from kraft_trio.kv.responses import KeyValue
 FIRST_REVISION: Final = 1
 """The revision of the empty store."""
 
+_NEVER: Final = 2**63
+"""A revision that no store reaches."""
 _mod_revision = attrgetter("mod_revision")
 
 
@@ -213,8 +215,23 @@ class Store:
                     self.size_in_bytes -= version_bytes(kv)
             yield
         kept += self._changes[end:]
-        self._changes = kept
+        forgotten, self._changes = self._changes, kept
         self._committed = len(kept)
+        while forgotten:  # to free many versions takes a while, too
+            del forgotten[-KEYS_PER_PIECE:]
+            yield
+
+    def forget(self) -> Steps[None]:
+        """Free everything, in pieces, once another store is in the place of this one.  Who still reads is overtaken."""
+        self.compacted_revision = _NEVER
+        while self._histories:
+            for _ in range(min(KEYS_PER_PIECE, len(self._histories))):
+                self._histories.popitem()
+            yield
+        while self._changes:
+            del self._changes[-KEYS_PER_PIECE:]
+            self._committed = len(self._changes)
+            yield
 
     def _is_kept(self, kv: KeyValue, revision: int) -> bool:
         """Whether a version of up to that revision can still be read; if not, forget it."""

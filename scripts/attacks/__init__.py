@@ -26,6 +26,10 @@ ATTACKS = (
     "slow-loris",
     "handshakes",
     "watches",
+    "kv-commands",
+    "kv-maintenance",
+    "kv-reads",
+    "kv-watches",
 )
 """A module each, `-` written as `_`: its docstring says what it sends, its `play` sends it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from harness.node import NodeProcess
@@ -23,6 +24,8 @@ class Gauge:
         self._pid = node.pid
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"gauge {node.id}", daemon=True)
+        self.longest_silence_s = 0.0
+        """The longest time that the node took for an answer, on a connection that it had accepted."""
         self.is_silent = False
         """A question was not answered for so long that nobody waits for the answer any more."""
         reset_peak_memory(node.pid)
@@ -49,11 +52,16 @@ class Gauge:
             try:
                 with RawConnection(self.node.endpoint, HANGS_AFTER_S) as connection:
                     while not self._stopped.wait(BETWEEN_QUESTIONS_S):
-                        connection.request(API_VERSIONS, ApiVersionsRequest())
+                        self._ask(connection)
             except TimeoutError:
                 self.is_silent = True
             except OSError:
                 self._stopped.wait(BETWEEN_QUESTIONS_S)
+
+    def _ask(self, connection: RawConnection) -> None:
+        began = time.monotonic()
+        connection.request(API_VERSIONS, ApiVersionsRequest())
+        self.longest_silence_s = max(self.longest_silence_s, time.monotonic() - began)
 
 
 def longest_turn_ms(node: NodeProcess) -> float:

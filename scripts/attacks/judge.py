@@ -17,7 +17,10 @@ from scripts.attacks.gauges import HANGS_AFTER_S, Gauge
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer, lost_records
 
-MAX_STALL_S = 0.2
+MAX_STALL_S = 0.1
+MAX_SILENCE_S = 1.0
+SHORT_SILENCE_S = 10.0
+"""Of short attacks, which tests play beside other work: a machine may pause a node for seconds."""
 MAX_MEMORY_MIB = 256
 COMMITS_AFTERWARDS = 20
 PLAY_S = 150.0
@@ -31,6 +34,7 @@ class Verdict:
     frames: int
     sent_bytes: int
     longest_stall_s: float
+    longest_silence_s: float
     peak_mib: float
     elections: int
     commits: int
@@ -54,11 +58,14 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
             if gauge.is_silent:
                 broken.append(f"node {gauge.node.id} did not answer its controller listener for {HANGS_AFTER_S:.0f} s")
     stall = max(gauge.longest_turn_s for gauge in gauges)
+    silence = max(gauge.longest_silence_s for gauge in gauges)
     peak = max(gauge.peak_mib for gauge in gauges)
     elections, complaints = _aftermath(arena, writer)
     broken += complaints
     if stall > MAX_STALL_S:
-        broken.append(f"a loop was busy for {stall:.1f} s")
+        broken.append(f"a loop was busy for {stall * 1000:.0f} ms")
+    if silence > (SHORT_SILENCE_S if is_short else MAX_SILENCE_S):
+        broken.append(f"a node took {silence:.1f} s for an answer")
     if peak > MAX_MEMORY_MIB:
         broken.append(f"a node took {peak:.0f} MiB")
     return Verdict(
@@ -66,6 +73,7 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
         arena.sent.frames,
         arena.sent.bytes,
         stall,
+        silence,
         peak,
         elections,
         len(writer.acknowledged),
@@ -76,7 +84,7 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
 
 def no_quorum(attack: str, error: Exception) -> Verdict:
     """The verdict where there was no quorum, or none that could be asked."""
-    return Verdict(attack, 0, 0, 0, 0, 0, 0, 0, (str(error).splitlines()[0] or repr(error),))
+    return Verdict(attack, 0, 0, 0, 0, 0, 0, 0, 0, (str(error).splitlines()[0] or repr(error),))
 
 
 def _play(module: ModuleType, arena: Arena) -> Iterator[str]:

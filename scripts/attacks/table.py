@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scripts.attacks.judge import Verdict
 
-_TITLES = ("attack", "frames", "bytes", "worst stall", "peak RSS", "elections", "commits", "verdict")
+_TITLES = ("attack", "frames", "bytes", "worst stall", "silence", "peak RSS", "elections", "commits", "verdict")
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
@@ -27,6 +27,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         f"{verdict.frames:,}",
         f"{verdict.sent_bytes:,}",
         f"{verdict.longest_stall_s * 1000:,.0f} ms",
+        f"{verdict.longest_silence_s * 1000:,.0f} ms",
         f"{verdict.peak_mib:,.0f} MiB",
         str(verdict.elections),
         str(verdict.commits),

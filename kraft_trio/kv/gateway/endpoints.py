@@ -144,8 +144,13 @@ class WatchEndpoint:
                 async with aclosing(messages_of(WatchRequest, exchange)) as messages:
                     async for message in messages:
                         await watches.handle(message)
+                await exchange.wait_for_disconnect()
+                await watches.wait_to_end()
             except KvError:
                 await watches.sending.acquire()  # nobody else sends any more, and what was begun is whole
+                raise
+            except Disconnected:
+                await watches.wait_to_end()
                 raise
 
 

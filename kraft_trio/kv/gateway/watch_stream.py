@@ -25,6 +25,8 @@ MAX_WATCHES: Final = 1000
 """Of one stream."""
 MAX_WATCHES_OF_ADDRESS: Final = 10_000
 """Each takes 5 KB, and each change of the store is compared with the range of each."""
+_KEYS_PER_END: Final = 4
+"""The task of a watch takes as long to end as to look at so many changes."""
 _NO_WATCH: Final = -1
 
 
@@ -107,6 +109,10 @@ class WatchStream:
         if self._service.watches[self._host] >= MAX_WATCHES_OF_ADDRESS:
             return f"more than {MAX_WATCHES_OF_ADDRESS} watches of {self._host}"
         return None
+
+    async def wait_to_end(self) -> None:
+        """Wait for the turn in which all watches may end, as a client that leaves many streams at once ends them."""
+        await self._service.reads.begin_part(keys=len(self._watches) * _KEYS_PER_END)
 
     async def _cancel(self, request: WatchCancelRequest) -> None:
         if request.watch_id not in self._watches:
