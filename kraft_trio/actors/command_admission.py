@@ -13,7 +13,8 @@ from kraft_trio.storage.batch import Record
 from kraft_trio.storage.batch_header import BatchHeader
 
 _RECORDS_A_TURN: Final = 64
-"""Records that are decoded before other tasks get a turn."""
+_BYTES_A_TURN: Final = 64 * 1024
+"""Records, and bytes of them, that are decoded before other tasks get a turn."""
 
 
 class CommandAdmission:
@@ -29,7 +30,7 @@ class CommandAdmission:
 
         Raises ProtocolError for records that cannot be read.
         """
-        number = 0
+        number = in_turn = size = 0
         async with aclosing(self._decoder.lists(batch, header)) as lists:
             async for records in lists:
                 for record in records:
@@ -37,6 +38,9 @@ class CommandAdmission:
                     if reason is not None:
                         return f"record {number} is no command of the state machine: {reason}"
                     number += 1
-                    if not number % _RECORDS_A_TURN:
+                    in_turn += 1
+                    size += len(record.value or b"")
+                    if in_turn >= _RECORDS_A_TURN or size >= _BYTES_A_TURN:
                         await trio.lowlevel.checkpoint()
+                        in_turn = size = 0
         return None

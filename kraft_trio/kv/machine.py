@@ -46,7 +46,7 @@ class KvMachine:
 
     def accepts(self, record: Committed[Command | NoCommand | TooLarge], /) -> bool:
         """Whether a client may produce the record: it must be a command, although others would do no harm."""
-        return not isinstance(record.value, NoCommand)
+        return not isinstance(record.value, NoCommand | TooLarge)
 
     def apply(self, record: Committed[Command | NoCommand | TooLarge], /) -> Result:
         """Apply one command, in one turn of the event loop."""

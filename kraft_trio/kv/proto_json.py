@@ -50,16 +50,16 @@ def parse(cls: type[M], text: str) -> M:
 def parse_first(cls: type[M], text: str) -> tuple[M, str]:
     """Read the first message of a text, and return it with what follows it.  Raises KvError."""
     text = text.lstrip(WHITESPACE)
+    _check_items(text)
     try:
         value, end = decode_first(text)
     except (ValueError, RecursionError) as error:
         raise bad_json(f"no JSON: {error}") from None
-    _check_items(text[:end])
     return structure(cls, value), text[end:].lstrip(WHITESPACE)
 
 
 def _check_items(text: str) -> None:
-    """Refuse a message before it is decoded if it has more fields and elements than any may have.
+    """Refuse a message before it is decoded if it has more fields and elements than any may have, with what follows.
 
     Raises KvError.  Marks within texts count, too: what is read of a text is base64, which has none.
     """

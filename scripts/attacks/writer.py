@@ -8,7 +8,10 @@ import time
 from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
 from harness.raw_connection import RawConnection
 from harness.waiting import wait_until
+from kraft_trio.config.values import KEY_VALUE
 from kraft_trio.errors import ProtocolError
+from kraft_trio.kv.command_serde import CommandSerde
+from kraft_trio.kv.requests import LeaseKeepAliveRequest
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, iter_headers
 from kraft_trio.wire.api import API_VERSIONS, FETCH, INIT_PRODUCER_ID, PRODUCE
@@ -68,7 +71,7 @@ class Writer:
                 return
             self._producer_id, self._sequence = given.producer_id, 0
         while not self._stopped.wait(BETWEEN_RECORDS_S):
-            value = b"%d of %d" % (self._sequence, self._producer_id)
+            value = self._value()
             batch = encode_batch(
                 [NewRecord(value, key=b"%d" % (self._sequence % KEYS))],
                 timestamp_ms=int(time.time() * 1000),
@@ -86,6 +89,12 @@ class Writer:
             if answer.error in (ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id):
                 self._producer_id = -1
             return
+
+    def _value(self) -> bytes:
+        """A record's value: a command that changes nothing if the key-value store reads it."""
+        if self._quorum.settings.get("kraft.state.machine") == KEY_VALUE:
+            return CommandSerde().encode(LeaseKeepAliveRequest((self._producer_id % 2**30 << 32) + self._sequence))
+        return b"%d of %d" % (self._sequence, self._producer_id)
 
 
 def lost_records(quorum: AttackedQuorum, leader_id: int, records: list[tuple[int, bytes]]) -> int:

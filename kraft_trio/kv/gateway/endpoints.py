@@ -145,12 +145,12 @@ class WatchEndpoint:
                     async for message in messages:
                         await watches.handle(message)
                 await exchange.wait_for_disconnect()
-                await watches.wait_to_end()
+                await watches.end()
             except KvError:
                 await watches.sending.acquire()  # nobody else sends any more, and what was begun is whole
                 raise
             except Disconnected:
-                await watches.wait_to_end()
+                await watches.end()
                 raise
 
 

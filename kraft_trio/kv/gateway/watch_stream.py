@@ -25,7 +25,8 @@ MAX_WATCHES: Final = 1000
 """Of one stream."""
 MAX_WATCHES_OF_ADDRESS: Final = 10_000
 """Each takes 5 KB, and each change of the store is compared with the range of each."""
-_KEYS_PER_END: Final = 4
+_ENDS_PER_TURN: Final = 100
+_KEYS_PER_END: Final = 20
 """The task of a watch takes as long to end as to look at so many changes."""
 _NO_WATCH: Final = -1
 
@@ -110,9 +111,12 @@ class WatchStream:
             return f"more than {MAX_WATCHES_OF_ADDRESS} watches of {self._host}"
         return None
 
-    async def wait_to_end(self) -> None:
-        """Wait for the turn in which all watches may end, as a client that leaves many streams at once ends them."""
-        await self._service.reads.begin_part(keys=len(self._watches) * _KEYS_PER_END)
+    async def end(self) -> None:
+        """End the watches of a client that has left, some in each turn, because each is a task."""
+        while self._watches:
+            await self._service.reads.begin_part(keys=_ENDS_PER_TURN * _KEYS_PER_END)
+            for _ in range(min(_ENDS_PER_TURN, len(self._watches))):
+                self._watches.popitem()[1].scope.cancel()
 
     async def _cancel(self, request: WatchCancelRequest) -> None:
         if request.watch_id not in self._watches:
