@@ -58,6 +58,7 @@ class Cluster(World):
                 for node_id in sorted(self.machines if self.setup.started is None else self.setup.started):
                     await self.machines[node_id].start()
                 yield self
+                self.demand_that_losses_are_told()
                 self.end_run()
         if self.violation is not None:
             raise self.report(self.violation) from None

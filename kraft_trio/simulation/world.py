@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import trio
 
+from kraft_trio.actors.restored_voters import OLD_COPY
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config import NodeConfig, parse_config
@@ -28,7 +29,13 @@ from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT, Setup
 from kraft_trio.simulation.violation import InvariantViolated, Violation
 from kraft_trio.storage.directory import random_directory_id
-from kraft_trio.tracing.events import NO_STATE, NodeState, Trace
+from kraft_trio.tracing.events import NO_STATE, NodeState, Trace, TraceEvent
+
+REST_ON_PROMISES: Final = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 19, 21, 25})
+"""The invariants that hold only while every voter keeps what it acknowledged, and how it voted."""
+
+LOSSES_TOLD: Final = frozenset({OLD_COPY, "committed records truncated", "truncation of committed records refused"})
+"""The lines in which a node says that records are, or may be, lost."""
 
 REPORTED_EVENTS: Final = 60
 """How many of the last events of the nodes concerned the report of a violation shows."""
@@ -83,6 +90,9 @@ class World:
         self._seen: dict[int, tuple[QuorumView, tuple[int, str, int | None], tuple[int, ...]]] = {}
         """By node id, the last view of which a state was told, with the parts of a state that come from it."""
         self.trace = Trace(self._now_us, self._state_of)
+        self.told_losses: list[TraceEvent] = []
+        """The lines in which nodes say that records are, or may be, lost."""
+        self.trace.listeners.append(self._note_told)
         self.history = History(lambda: self.now_s, self._operation_changed, self._end_of_values)
         """What clients asked for, and what they were told."""
         self.facts = RunFacts(
@@ -249,12 +259,30 @@ class World:
     # Violations
 
     def violate(self, title: str, facts: tuple[str, ...], nodes: Collection[int] = (), *, invariant: int = 0) -> None:
-        """End the run with a violation; after the first one, do nothing."""
+        """End the run with a violation; after the first one, do nothing.
+
+        A rule that rests on promises which a voter has broken is a loss, which the run goes on with.
+        """
         if self.violation is not None:
             return
-        self.violation = violation = Violation(invariant, title, self.now_s, facts, tuple(nodes))
+        violation = Violation(invariant, title, self.now_s, facts, tuple(nodes))
+        if invariant in REST_ON_PROMISES and self.facts.may_lose:
+            self.facts.losses.append(violation)
+            self.checker.mute()
+            return
+        self.violation = violation
         self.trace.record("violation", cause=title, facts=list(facts), nodes=list(violation.nodes))
         self.end_run()
+
+    def demand_that_losses_are_told(self) -> None:
+        """A violation if committed records were lost because promises were broken, and no node has said so."""
+        if self.facts.losses and not self.told_losses:
+            loss = str(self.facts.losses[0])
+            self.violate("what is lost because a voter broke its promises is told", (loss, "no node has said so"))
+
+    def _note_told(self, event: TraceEvent) -> None:
+        if event.kind == "log" and event.cause in LOSSES_TOLD:
+            self.told_losses.append(event)
 
     def bug(self, what: str, nodes: Collection[int], error: BaseException | None = None) -> None:
         """End the run because a node has done something that no fault explains."""

@@ -17,6 +17,7 @@ from kraft_trio.simulation.facts.history import History
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.voter_sets import VoterSets, is_same_replica
 from kraft_trio.simulation.network.message import Message
+from kraft_trio.simulation.violation import Violation
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.apis.vote import VOTE, VoteRequest
 
@@ -63,6 +64,10 @@ class RunFacts:
         """By node id and epoch, the requests for a real vote that have reached the node."""
         self.old_copies: set[ReplicaKey] = set()
         """The replicas whose machines were given an old copy of their disk: they may lack what they acknowledged."""
+        self.may_lose = False
+        """Whether a voter has broken its promises so that committed records may be lost, whatever the nodes do."""
+        self.losses: list[Violation] = []
+        """The rules that do not hold any more because of that."""
         self.newest_epoch = 0
         """The highest epoch that any replica has published."""
         self._node_ids: dict[str, int | None] = {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from kraft_trio.client.claims import ask_all
+from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation.script.parts import EPOCH, NODE, NODES, OFFSET, QUOTED, QUOTED_LIST, choice
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
@@ -15,6 +17,9 @@ from kraft_trio.storage.batch import decode_records, peek_header
 if TYPE_CHECKING:
     from kraft_trio.node import Node
     from kraft_trio.simulation.cluster import Cluster
+
+
+ASKED_MS: Final = 2000
 
 
 def _running(cluster: Cluster, nodes: tuple[int, ...] | None) -> dict[int, Node]:
@@ -52,6 +57,24 @@ class ExpectLeader(Step):
         if found != (self.node, found[1] if self.epoch is None else self.epoch):
             expected = f"node {self.node}" + ("" if self.epoch is None else f" in epoch {self.epoch}")
             raise NotAsExpected(f"node {found[0]} leads in epoch {found[1]}; expected {expected}")
+
+
+@register
+@attrs.frozen
+class ExpectFinding(Step):
+    """`kraft metadata-quorum explain` has a finding with this code, asked of all running nodes."""
+
+    verb: ClassVar[str] = "expect finding"
+    code: str = part(QUOTED)
+
+    async def take(self, cluster: Cluster) -> None:
+        named = [cluster.endpoint_of(node_id) for node_id in cluster.nodes]
+        situation = await ask_all(
+            cluster.network.seen_from("client-explain"), named, timeout_ms=ASKED_MS, fetch_timeout_ms=ASKED_MS
+        )
+        found = [finding.code for finding in findings(situation)]
+        if self.code not in found:
+            raise NotAsExpected(f"explain finds {', '.join(found) or 'nothing'}; expected {self.code}")
 
 
 @register

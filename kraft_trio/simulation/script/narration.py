@@ -208,6 +208,10 @@ def _lost_records(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     yield f"{event.node} tells that offsets {event.details['first']} to {event.details['last']} had been committed"
 
 
+def _kept_records(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+    yield f"{event.node} keeps offsets {event.details['first']} to {event.details['last']}, which had been committed"
+
+
 def _replaced(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     snapshot_id, dropped = event.details["snapshot_id"], event.details["batches"]
     uncommitted = f", dropping {dropped} uncommitted batches" if dropped else ""
@@ -320,6 +324,7 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "vote requested": _vote,
     "truncating": _truncating,
     "committed records truncated": _lost_records,
+    "truncation of committed records refused": _kept_records,
     "voter change appended": _voter_change,
     "reassignment": _reassignment,
     "torn tail cut": _torn_tail,

@@ -250,10 +250,12 @@ class StaleDisk(Step):
 
     async def take(self, cluster: Cluster) -> None:
         machine = cluster.machines[self.node]
-        if self.if_spared and not _loses_nothing(cluster, machine):
+        loses_nothing = _loses_nothing(cluster, machine)
+        if self.if_spared and not loses_nothing:
             return
         if machine.kept_disk is None:
             raise NotAsExpected(f"stale-disk {self.node}: no disk was kept; expected keep-disk {self.node} before")
+        cluster.facts.may_lose = cluster.facts.may_lose or not loses_nothing
         machine.crash("all")
         await machine.wait_until_ended()
         machine.replace_disk(machine.kept_disk.copy())
