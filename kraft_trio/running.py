@@ -359,6 +359,7 @@ async def run_node(
     ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         ends.append(signal.SIGHUP)
+    failed: Exception | None = None
     with trio.open_signal_receiver(*ends) as signals:
         async with trio.open_nursery() as nursery:
             serde = serde if serde is not None else RawSerde()
@@ -369,12 +370,17 @@ async def run_node(
                 environment=environment,
                 trace=trace,
             )
-            async with opened as node:
-                log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
-                async with nullcontext() if serving is None else serving(node):
-                    await _until_told_to_stop(signals, node, had_terminal=had_terminal)
-                nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
+            try:
+                async with opened as node:
+                    log.info("node started", node=str(node.key), cluster_id=node.cluster_id, log_end=str(node.log.end))
+                    async with nullcontext() if serving is None else serving(node):
+                        await _until_told_to_stop(signals, node, had_terminal=had_terminal)
+                    nursery.start_soon(_cancel_at_next_signal, signals, nursery.cancel_scope)
+            except Exception as error:
+                failed = error  # The nursery would group it.
             nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise_as_it_is(failed)
     log.info("stopped")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -15,6 +17,7 @@ from kraft_trio import (
     BadRecordError,
     CommandFailed,
     Committed,
+    Node,
     NodeClosedError,
     NodeConfig,
     OutcomeUnknownError,
@@ -23,6 +26,7 @@ from kraft_trio import (
     StorageError,
     aio,
     open_node,
+    run_node,
     sync,
 )
 from tests.support.single_voter import single_voter
@@ -267,6 +271,20 @@ def test_so_does_what_save_raises_in_a_call(
     if isinstance(error, StopIteration) and use is not in_a_thread:
         raised = raised.__cause__
     assert raised is error
+
+
+def test_run_node_raises_it_alike(config: NodeConfig) -> None:
+    for kind in ("with a cause and a note", "group of one"):
+        error = ERRORS[kind]()
+
+        @asynccontextmanager
+        async def serving(node: Node[bytes, int]) -> AsyncIterator[None]:
+            await node.append([b"value"])
+            yield
+
+        with pytest.raises(type(error)) as caught:
+            trio.run(partial(run_node, config, state_machine=Raising(error, "apply"), serving=serving))
+        assert caught.value is error
 
 
 async def test_a_group_with_a_cancellation_stays_cancelled(config: NodeConfig) -> None:
