@@ -63,6 +63,7 @@ class TestLeaderEpochs:
         ("content", "message"),
         [
             (b"", "f: line 1: version ''"),
+            (bytes(80), "f: line 1: version 80 zero bytes, expected 0"),
             (b"1\n0\n", "f: line 1: version '1', expected 0"),
             (b"0\n", "f: line 2: '', expected 0 entries"),
             (b"0\n2\n1 0\n", "f: line 2: '2', expected 1 entries"),
