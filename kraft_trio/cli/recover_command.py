@@ -11,6 +11,7 @@ import click
 import trio
 
 from kraft_trio.cli.config_option import config_option, read_config
+from kraft_trio.cli.directory_users import refuse_used
 from kraft_trio.cli.epoch_recovery import lower_epoch
 from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.quorum_layout import labelled
@@ -74,7 +75,7 @@ def recover_command(
             f"give one of --unsafe-only-voter, --unsafe-endpoints, --unsafe-epoch and {ACCEPT}", context
         )
     config = read_config(config_path)
-    confirmed, now_ms = _confirmation(cluster_id), time.time_ns() // 1_000_000
+    confirmed, now_ms = _confirmation(cluster_id, config.metadata_log_dir), time.time_ns() // 1_000_000
     with contextlib.closing(RealDisk()) as disk:
         if unsafe_epoch is not None:
             work: Callable[[], Awaitable[Recovery]] = partial(
@@ -93,10 +94,14 @@ def recover_command(
     echo_line(f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}")
 
 
-def _confirmation(cluster_id: str | None) -> Callable[[Recovery], bool]:
-    """Print the plan; agree if the right cluster id is given.  Raises ConfigError if it is another cluster's."""
+def _confirmation(cluster_id: str | None, directory: str) -> Callable[[Recovery], bool]:
+    """Print the plan; agree if the right cluster id is given.  Raises ConfigError if it is another cluster's.
+
+    The directory is locked by then.  Raises AlreadyLockedError if a process uses it nevertheless.
+    """
 
     def confirmed(recovery: Recovery) -> bool:
+        refuse_used(directory)
         for label, text in recovery.lines().items():
             echo(labelled(label, text))
         if cluster_id not in (None, recovery.cluster_id):

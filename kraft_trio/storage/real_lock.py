@@ -71,7 +71,7 @@ def _by_whom(descriptor: int) -> str:
         return ""
     if process_id == os.getpid():
         return " by this process"
-    command = _command(process_id)
+    command = command_of(process_id)
     return f" by process {process_id}{'' if command is None else f' ({command})'}"
 
 
@@ -99,7 +99,7 @@ def _flock_holder(locks: str, file: str) -> int | None:
     return None
 
 
-def _command(process_id: int) -> str | None:
+def command_of(process_id: int) -> str | None:
     """What runs in a process, in a few words; None if the system does not tell."""
     try:
         with open(f"/proc/{process_id}/cmdline", "rb") as file:
