@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import KvError, KvMachine
-from kraft_trio.kv.budget import KEYS_PER_PIECE
+from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
 from kraft_trio.kv.intervals import Interval
-from kraft_trio.kv.range_reads import read_range
+from kraft_trio.kv.range_reads import range_in_pieces, read_range
 from kraft_trio.kv.requests import (
     Advance,
     Command,
@@ -27,11 +27,15 @@ from kraft_trio.kv.requests import (
     RequestOp,
     TxnRequest,
 )
-from kraft_trio.kv.responses import Result
+from kraft_trio.kv.responses import KeyValue, RangeResponse, ResponseHeader, Result
+from kraft_trio.kv.store import Overtaken, Store
+from kraft_trio.simulation import Cluster
+from tests.kv.gateways import b64, gateways, kv_setup
 from tests.kv.looked_at import looked_at
 from tests.kv.machines import execute, reloaded, saved
 from tests.kv.test_machine_properties import STEPS
 from tests.support import sizes
+from tests.support.on_cluster import on_cluster
 
 COUNT = 3 * KEYS_PER_PIECE
 EVERYTHING = RangeRequest(b"\0", b"\0")
@@ -198,3 +202,57 @@ def test_steps_do_what_apply_does(steps: list[Any]) -> None:
 def _stepwise(machine: KvMachine, command: Any) -> Result:
     is_short = machine.apply_in_steps(Committed(0, 0, command)) is None
     return execute(machine, command) if is_short else in_steps(machine, command)[0]
+
+
+def reading(machine: KvMachine, revision: int) -> Steps[RangeResponse]:
+    header = ResponseHeader(revision=revision)
+    return range_in_pieces(machine.store, EVERYTHING, revision, Budget.without_limits(), header)
+
+
+def test_a_read_in_pieces_sees_one_revision() -> None:
+    machine = filled()
+    expected = read_range(machine.store, EVERYTHING)
+    steps = reading(machine, machine.store.revision)
+    next(steps)
+    execute(machine, DeleteRangeRequest(b"\0", b"\0"))
+    execute(machine, PutRequest(b"000000x"))
+    assert run_at_once(steps) == expected
+
+
+@pytest.mark.parametrize("forgets", ["compaction", "another store"])
+def test_a_read_that_is_overtaken_says_so(forgets: str) -> None:
+    """A node begins it again from the newest state."""
+    machine = filled()
+    steps = reading(machine, machine.store.revision)
+    next(steps)
+    if forgets == "compaction":
+        execute(machine, DeleteRangeRequest(b"\0", b"\0"))
+        execute(machine, CompactionRequest(machine.store.revision))
+    else:
+        assert sum(1 for _ in machine.store.forget()) >= 9
+        assert not list(machine.store.changes())
+    with pytest.raises(Overtaken):
+        run_at_once(steps)
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_client_gets_what_a_compaction_has_left(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads two pieces, and between them everything is deleted and compacted."""
+    async with gateways(cluster) as serving:
+        machine = serving.services[1].machine
+        for number in range(2 * KEYS_PER_PIECE):
+            execute(machine, PutRequest(b"%06d" % number))
+        pieces, seen = Store.pieces, list[int]()
+
+        def compacting(*arguments: Any, **options: Any) -> Iterator[list[KeyValue]]:
+            for piece in pieces(*arguments, **options):
+                yield piece
+                seen.append(len(piece))
+                if len(seen) == 1:
+                    execute(machine, DeleteRangeRequest(b"000001", b"\0"))
+                    execute(machine, CompactionRequest(machine.store.revision))
+
+        monkeypatch.setattr(Store, "pieces", compacting)
+        status, answer = await serving.clients[1].post("/v3/kv/range", {"key": b64("\0"), "range_end": b64("\0")})
+        assert (status, answer["count"], len(answer["kvs"])) == (200, "1", 1)
+        assert seen[0] == KEYS_PER_PIECE
