@@ -135,14 +135,21 @@ class Reassignment:
         """Add the newcomer if its listener answers.  Otherwise, other steps come first for a while."""
         voter = Voter(key, self._listeners_of(key))
         change = VoterChange.unasked(f"reassign: add {key}")
-        versions = None
+        versions: VersionRange | Refused | None = None
         with trio.move_on_after(self._fetch_timeout_s):
             versions = await self._steps.ask_versions(change, voter)
-        reason = f"gave no answer: {change.waits_for}" if versions is None else self._objection_to(versions)
-        if versions is not None and reason is None:
-            await self._take(Add(key), attrs.evolve(voter, kraft_versions=versions))
-        else:
-            self._objections[key] = _Objection(str(reason), trio.current_time() + self._fetch_timeout_s)
+        reason: str | None
+        match versions:
+            case None:
+                reason = f"gave no answer: {change.waits_for}"
+            case Refused(reason=reason):
+                pass
+            case VersionRange():
+                reason = self._objection_to(versions)
+                if reason is None:
+                    await self._take(Add(key), attrs.evolve(voter, kraft_versions=versions))
+        if reason is not None:
+            self._objections[key] = _Objection(reason, trio.current_time() + self._fetch_timeout_s)
 
     async def _take(self, step: Step, newcomer: Voter | None = None) -> None:
         """Take the step in its turn, if it is still the next one."""

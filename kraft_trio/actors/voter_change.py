@@ -16,10 +16,11 @@ from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
-from kraft_trio.protocol.voter_changes import Refused
+from kraft_trio.protocol.voter_changes import Refused, serves_no_votes
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
 from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
+from kraft_trio.wire.apis.vote import VOTE
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = get_logger(__name__)
@@ -144,10 +145,11 @@ class VoterChangeSteps:
         lately = trio.current_time() - self._context.config.fetch_timeout_ms / 1000
         return self._leader.progress.is_caught_up(key, lately)
 
-    async def ask_versions(self, change: VoterChange, voter: Voter) -> VersionRange:
+    async def ask_versions(self, change: VoterChange, voter: Voter) -> VersionRange | Refused:
         """Ask the voter which kraft.versions it supports, until it answers or the change's time is over.
 
-        Uses a separate connection, which closes with the answer, because the change may yet be refused.
+        Refuses one that serves no votes there, such as a broker (KAFKA-19021).  Uses a separate connection, which it
+        closes, because the change may yet be refused.
         """
         config = self._context.config
         endpoint = voter.endpoints.get(config.controller_listener_name)
@@ -163,6 +165,8 @@ class VoterChangeSteps:
                 problem = str(error)
             else:
                 if response.error == ErrorCode.none:
+                    if all(api.key != VOTE.key for api in response.apis):
+                        return serves_no_votes(voter, endpoint)
                     ranges = (f for f in response.supported_features if f.name == KRAFT_VERSION)
                     feature = next(ranges, None)
                     return VersionRange() if feature is None else VersionRange(feature.min_version, feature.max_version)

@@ -209,7 +209,7 @@ class VoterChangeCoordinator:
         1. Wait until no VotersRecord is uncommitted.
         2. Wait until the LeaderChangeMessage of this epoch is committed; then the version and the id are checked.
         3. Ask the new voter, on the listener that the quorum will use, for its ApiVersions.
-        4. Check that it supports the finalized kraft.version.
+        4. Check that it serves Vote there, and supports the finalized kraft.version.
         5. Wait until it has caught up with this log.
         6. When it is this change's turn, check again, and append the VotersRecord.
         7. The record is in force at once, because the log folds it.
@@ -221,7 +221,7 @@ class VoterChangeCoordinator:
             self._require_dynamic_voters()
             self._require_no_reassignment()
             require(add_voter(self._steps.voters, voter))
-        versions = await self._steps.ask_versions(change, voter)  # 3
+        versions = require(await self._steps.ask_versions(change, voter))  # 3
         self._require_supported(voter.key, versions)  # 4
         while change.offset is None:
             await self._steps.until_caught_up(change, voter.key)  # 5
@@ -273,7 +273,7 @@ class VoterChangeCoordinator:
             self._require_not_of_itself(voter)
             self._require_supported(voter.key, voter.kraft_versions)  # 3
         if self._is_elsewhere(voter):
-            await self._steps.ask_versions(change, voter)
+            require(await self._steps.ask_versions(change, voter))
         async with self._steps.in_turn(change):
             voters = require(update_voter(self._steps.voters, voter))  # 4
             if self._log.voters.kraft_version == 0:

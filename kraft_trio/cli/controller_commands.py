@@ -20,7 +20,7 @@ from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.cli.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.client.quorum_description import QuorumDescription
+from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.errors import ConfigError, KraftError, StorageError
@@ -82,33 +82,77 @@ def read_own_node(config_path: str) -> OwnNode:
 
 @click.command("add-controller")
 @click.option("-c", "--config", "config_path", metavar="FILE", help="The new controller's .properties file.")
+@click.option(
+    "-i", "--controller-id", type=WholeNumber(0, MAX_INT32), metavar="ID", help="The id of a controller that observes."
+)
+@click.option(
+    "-d", "--controller-directory-id", metavar="DIRECTORY_ID", help="Its directory id, if two of its id observe."
+)
 @change_options
 @click.pass_context
 def add_controller(
-    context: click.Context, config_path: str | None, timeout_ms: int, dry_run: bool, force: bool
+    context: click.Context,
+    config_path: str | None,
+    controller_id: int | None,
+    controller_directory_id: str | None,
+    timeout_ms: int,
+    dry_run: bool,
+    force: bool,
 ) -> None:
-    """Make the node that FILE describes a voter.  If it is one already, the command changes nothing and succeeds.
+    """Make a node a voter.  If it is one already, the command changes nothing and succeeds.
 
-    Run this on the node's machine: the id, directory id and listeners come from its file and directory.  Without
-    --bootstrap-controller, FILE's controller.quorum.bootstrap.servers locate the quorum.
+    With FILE, run this on the node's machine: the id, directory id and listeners come from its file and directory.
+    Without --bootstrap-controller, FILE's controller.quorum.bootstrap.servers locate the quorum.
+
+    With ID, run this anywhere: directory id and listeners are those that the node has told the leader (KIP-1141).
     """
     options: QuorumOptions = context.obj
-    path = config_path or options.command_config
-    if path is None:
-        raise click.UsageError("give the new controller's file with -c", context)
-    own = read_own_node(path)
-    run = ChangeRun(
-        options.client(context, own.config), options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force
-    )
+    if controller_id is not None:
+        if config_path is not None:
+            raise click.UsageError("give one of -c and -i", context)
+        directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
+        run = ChangeRun(options.client(context), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
+        quorum = trio.run(run.describe)
+        new = _observer(quorum, controller_id, directory_id)
+        key, listeners, cluster_id = new.key, quorum.endpoints_of(new.key) or NO_LISTENERS, quorum.cluster_id
+    else:
+        path = config_path or options.command_config
+        if path is None:
+            raise click.UsageError("give the new controller's file with -c, or its id with -i", context)
+        own = read_own_node(path)
+        client = options.client(context, own.config)
+        run = ChangeRun(client, options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force)
+        key, listeners, cluster_id = own.key, own.listeners, own.cluster_id
     if dry_run:
         dry_run_of(
             run,
-            f"adding {told(own.key, own.listeners)}",
-            lambda quorum: plan_add(quorum, own.key, run.fetch_timeout_ms, own.listeners, own.cluster_id),
+            f"adding {told(key, listeners)}",
+            lambda quorum: plan_add(quorum, key, run.fetch_timeout_ms, listeners, cluster_id),
         )
         return
-    already = trio.run(run.add, own.key, own.listeners, own.cluster_id)
-    tell_outcome(already, f"Added {told(own.key, own.listeners)}")
+    already = trio.run(run.add, key, listeners, cluster_id)
+    tell_outcome(already, f"Added {told(key, listeners)}")
+
+
+def _observer(quorum: QuorumDescription, controller_id: int, directory_id: UUID | None) -> ReplicaState:
+    """The replica of that id that may become a voter, or the voter that it is.  Raises ChangeRefused."""
+    voter = quorum.voter_of_id(controller_id)
+    if voter is not None and directory_id in (None, voter.key.directory_id):
+        return voter
+    meant = [state for state in quorum.observers_of_id(controller_id) if directory_id in (None, state.key.directory_id)]
+    following = [state for state in meant if health_of(quorum, state, FETCH_TIMEOUT_MS).is_up]
+    if len(following) != 1:
+        observers = ", ".join(str(state.key) for state in quorum.observers) or "none"
+        names = " and ".join(str(state.key) for state in following)
+        reason = f"{names} follow the leader: name one with -d" if names else "no such controller follows the leader"
+        raise ChangeRefused(f"controller {controller_id}: {reason}; the observers are {observers}")
+    [new] = following
+    if not new.listeners:
+        raise ChangeRefused(
+            f"controller {new.key} has told the leader no listener: a broker never does, nor do Apache Kafka's "
+            "controllers.  Run this on its machine, with -c FILE"
+        )
+    return new
 
 
 @click.command("remove-controller")

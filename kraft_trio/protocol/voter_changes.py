@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 
 MAX_LISTENERS: Final = 16
@@ -59,6 +59,15 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
         if not endpoint.host or endpoint.port == 0:
             return f"listener {name} at {endpoint}: expected a host, and a port from 1 on"
     return None
+
+
+def serves_no_votes(voter: Voter, endpoint: Endpoint) -> Refused:
+    """The refusal of a replica that does not serve Vote where the other voters would ask it (KAFKA-19021)."""
+    return Refused(
+        "INVALID_REQUEST",
+        f"replica {voter.key} serves no votes at {endpoint}: it is a broker, or that is its listener for clients; "
+        "expected a controller's listener",
+    )
 
 
 def excess_of(endpoints: Endpoints) -> str | None:

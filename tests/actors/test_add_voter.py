@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import attrs
 import pytest
 import trio
 
@@ -33,6 +34,24 @@ async def test_a_caught_up_observer_becomes_a_voter(cluster: Cluster) -> None:
     await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2, 3, 4))
     added = leader.log.voters.voters.get(4)
     assert added == cluster.config_of(4).as_voter(cluster.key_of(4).directory_id)
+
+
+@on_cluster(observers=1, started=())
+async def test_a_broker_is_refused(cluster: Cluster) -> None:
+    """KAFKA-19021.  It has no listener for voters: it does not serve Vote, nor does another node's for clients."""
+    cluster._configs[4] = attrs.evolve(cluster.config_of(4), process_roles=("broker",))
+    for machine in cluster.machines.values():
+        await machine.start()
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    end = leader.log.end_offset
+    response = await add_voter(cluster, leader, cluster.key_of(4))
+    assert response.error == ErrorCode.invalid_request
+    assert str(response.error_message).startswith(
+        f"replica {cluster.key_of(4)} serves no votes at {cluster.endpoint_of(4)}: it is a broker, or that is its "
+    )
+    assert leader.log.end_offset == end
+    assert voters_everywhere(cluster, 1, 2, 3)
 
 
 @pytest.mark.parametrize("ack_when_committed", [True, False])

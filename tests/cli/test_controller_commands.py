@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from fake_quorum import FakeQuorum
 from new_node import DIRECTORY_ID, NEW, NEW_UP
@@ -132,6 +133,51 @@ class TestAdd:
         (tmp_path / "data" / "meta.properties").unlink()
         assert run([*QUORUM, "add-controller", "-c", path]) == 1
         assert "not formatted; format it first (kraft storage format)" in capsys.readouterr().err
+
+
+class TestAddById:
+    """KIP-1141, from what observers tell the leader."""
+
+    def test_the_directory_and_listeners_are_what_the_leader_knows(
+        self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(
+            leading(), up(2), observers=(silent(4, 7), attrs.evolve(NEW_UP, listeners=listeners(4)))
+        )
+        assert run([*QUORUM, "add-controller", "--controller-id", "4", "--dry-run"]) == 0
+        told = f"controller 4 with directory id {DIRECTORY_ID} and endpoints: CONTROLLER://node-4:9093\n"
+        assert capsys.readouterr().out.startswith(f"DRY RUN of adding {told}")
+        assert run([*QUORUM, "add-controller", "--controller-id", "4"]) == 0
+        assert fake.asked == [("add", NEW, listeners(4), {"cluster_id": CLUSTER_ID, "timeout_ms": 30_000})]
+        assert capsys.readouterr().out == f"Added {told}"
+
+    def test_two_disks_that_follow_are_told_apart(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        two = [attrs.evolve(state, listeners=listeners(4)) for state in (NEW_UP, up(4, 7))]
+        fake.description = quorum(leading(), up(2), observers=tuple(two))
+        assert run([*QUORUM, "add-controller", "-i", "4"]) == 1
+        names = f"{NEW} and {key(4, 7)} follow the leader: name one with -d"
+        assert capsys.readouterr().err.startswith(f"kraft: error: controller 4: {names}; the observers are {NEW}, ")
+        assert run([*QUORUM, "add-controller", "-i", "4", "-d", DIRECTORY_ID]) == 0
+        assert [voter for _, voter, *_ in fake.asked] == [NEW]
+
+    @pytest.mark.parametrize(
+        ("node_id", "reason"),
+        [
+            (4, f"controller {NEW} has told the leader no listener: a broker never does, nor do Apache Kafka's"),
+            (5, f"controller 5: no such controller follows the leader; the observers are {NEW}"),
+        ],
+    )
+    def test_who_cannot_be_added_so(
+        self, node_id: int, reason: str, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        fake.description = quorum(leading(), up(2), observers=(NEW_UP,))
+        assert run([*QUORUM, "add-controller", "-i", str(node_id)]) == 1
+        assert capsys.readouterr().err.startswith(f"kraft: error: {reason}")
+        assert fake.asked == []
+
+    def test_a_voter_is_one_already(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*QUORUM, "add-controller", "-i", "3"]) == 0
+        assert capsys.readouterr().out == f"Nothing to do: {key(3)} is a voter already\n"
 
 
 class TestRemove:
@@ -295,4 +341,6 @@ def test_the_quorum_has_to_be_named(command: list[str], capsys: pytest.CaptureFi
 
 def test_add_controller_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*QUORUM, "add-controller"]) == 2
-    assert "give the new controller's file with -c" in capsys.readouterr().err
+    assert "give the new controller's file with -c, or its id with -i" in capsys.readouterr().err
+    assert run([*QUORUM, "add-controller", "-i", "4", "-c", "file"]) == 2
+    assert "give one of -c and -i" in capsys.readouterr().err
