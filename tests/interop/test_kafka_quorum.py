@@ -36,6 +36,12 @@ def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Contr
     assert removed.stdout.startswith("Removed KRaft controller 1 "), removed.stderr
     wait_until("the other controller leads alone", lambda: controllers.leads_alone(2), JVM_SECONDS)
 
+    bootstrap = kraft(
+        "dump-log", "--metadata", str(controllers.partition(1) / "00000000000000000000-0000000000.checkpoint")
+    )
+    has_metadata = '"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version"' in bootstrap.stdout
+    assert has_metadata == (kafka_version() >= (4, 4)), "KIP-1170"
+
     again = controllers.ask(2, "metadata-quorum", "remove-controller", "-i", "1")
     assert (again.returncode, again.stdout) == (1, "")
     assert "VOTER_NOT_FOUND: no voter has id 1" in again.stderr
