@@ -127,6 +127,9 @@ def _update(
             reason = str(error).removeprefix("update features: ")
             failures.append(KraftError(f"Could not {what} {name}{to}. {reason}"))
             failures[-1].__cause__ = error
+        except OutcomeUnknownError as error:
+            failures.append(error)
+            break
         except NetworkError as error:
             # The user does not care which of the two requests found no leader.
             reason = str(error).removeprefix("describe features: ").removeprefix("update features: ")

@@ -81,6 +81,17 @@ def test_of_several_features_those_that_can_be_are_upgraded(
     )
 
 
+def test_what_was_refused_before_a_lost_answer_is_told(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = VoterChangeError("update features", ErrorCode.invalid_update_version, None)
+    fake.errors = [refused, OutcomeUnknownError("no answer"), NetworkError("no leader")]
+    wanted = ["--feature", "a.b=2", "--feature", "c.d=3", "--feature", "kraft.version=1"]
+    assert run([*FEATURES, "upgrade", *wanted]) == 1
+    assert capsys.readouterr().err == (
+        "kraft: error: Could not upgrade a.b to 2. INVALID_UPDATE_VERSION\n"
+        "kraft: error: no answer; could not find out whether it was done: no leader\n"
+    )
+
+
 @pytest.mark.parametrize("asked", ["describe features", "update features"])
 def test_without_a_leader_it_says_what_was_not_done(
     asked: str, fake: FakeQuorum, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
