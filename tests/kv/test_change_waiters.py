@@ -120,12 +120,17 @@ async def test_many_changes_are_told_in_many_turns(nursery: trio.Nursery, monkey
     for number in range(10):
         execute(waiting.machine, PutRequest(b"k%d" % number))
     execute(waiting.machine, PutRequest(b"a"))
-    told = set()
-    while waiting.changes.told_revision < 12:
-        told.add(waiting.changes.told_revision)
-        await trio.lowlevel.checkpoint()
-    assert told <= {1, 4, 7, 10}
-    assert len(told) > 2, "several turns have passed"
+    turns, told = LoopTurns.of_this_run(), list[tuple[int, int]]()
+    look = waiting.changes._look_at_changes
+
+    def looking() -> None:
+        look()
+        told.append((turns.number, waiting.changes.told_revision))
+
+    monkeypatch.setattr(waiting.changes, "_look_at_changes", looking)
+    await trio.testing.wait_all_tasks_blocked()
+    assert [revision for _, revision in told] == [4, 7, 10, 12]
+    assert len({number for number, _ in told}) == 4
     assert await waiting.took() == {"all": 2, "a": 12}
 
 
@@ -137,11 +142,16 @@ async def test_changes_within_a_revision_are_told_when_all_are(
     await waiting.took(*[PutRequest(b"k%d" % number) for number in range(5)])
     await waiting.start(last=key(b"k4"), other=key(b"other"))
     execute(waiting.machine, DeleteRangeRequest(b"k", b"l"))
-    told = set()
-    while waiting.changes.told_revision < 7:
-        told.add(waiting.changes.told_revision)
-        await trio.lowlevel.checkpoint()
-    assert told == {6}
+    told = list[int]()
+    look = waiting.changes._look_at_changes
+
+    def looking() -> None:
+        look()
+        told.append(waiting.changes.told_revision)
+
+    monkeypatch.setattr(waiting.changes, "_look_at_changes", looking)
+    await trio.testing.wait_all_tasks_blocked()
+    assert told == [6, 7]
     assert await waiting.took() == {"last": 7}
     nursery.cancel_scope.cancel()
 
