@@ -39,7 +39,7 @@ def parse(cls: type[M], text: str) -> M:
 
     Raises KvError.
     """
-    _check_items(text)
+    check_items(text)
     try:
         value, _ = decode_first(text.lstrip(WHITESPACE) or "{}")
     except (ValueError, RecursionError) as error:
@@ -50,7 +50,6 @@ def parse(cls: type[M], text: str) -> M:
 def parse_first(cls: type[M], text: str) -> tuple[M, str]:
     """Read the first message of a text, and return it with what follows it.  Raises KvError."""
     text = text.lstrip(WHITESPACE)
-    _check_items(text)
     try:
         value, end = decode_first(text)
     except (ValueError, RecursionError) as error:
@@ -58,8 +57,8 @@ def parse_first(cls: type[M], text: str) -> tuple[M, str]:
     return structure(cls, value), text[end:].lstrip(WHITESPACE)
 
 
-def _check_items(text: str) -> None:
-    """Refuse a message before it is decoded if it has more fields and elements than any may have, with what follows.
+def check_items(text: str) -> None:
+    """Refuse a text before it is decoded if it has more fields and elements than any message may have.
 
     Raises KvError.  Marks within texts count, too: what is read of a text is base64, which has none.
     """

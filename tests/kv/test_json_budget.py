@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from kraft_trio.actors.loop_turns import LoopTurns
 from kraft_trio.kv import KvError, proto_json
+from kraft_trio.kv.gateway import request_stream
+from kraft_trio.kv.gateway.request_stream import messages_of
 from kraft_trio.kv.proto_json import CHUNK_CHARACTERS, MAX_ITEMS, dump_chunks, dumps, parse, parse_first
 from kraft_trio.kv.requests import PutRequest, TxnRequest, WatchRequest
 from kraft_trio.kv.responses import (
@@ -17,6 +22,7 @@ from kraft_trio.kv.responses import (
     ResponseOp,
     TxnResponse,
 )
+from tests.kv.gateways import FakeExchange
 
 
 @pytest.mark.parametrize(
@@ -42,11 +48,20 @@ def test_a_large_value_is_no_large_number_of_items() -> None:
     assert parse_first(PutRequest, text * 2) == (put, text)
 
 
-def test_a_stream_refuses_many_items_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proto_json, "decode_first", None)
+async def test_a_stream_refuses_many_items_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_stream, "parse_first", None)
     text = '{"create_request":{"filters":[' + "0," * MAX_ITEMS + "0]}}"
+    exchange = FakeExchange("POST", "/v3/watch", {}, [text.encode()])
     with pytest.raises(KvError, match="request is too large"):
-        parse_first(WatchRequest, text)
+        await anext(messages_of(WatchRequest, exchange))
+
+
+async def test_many_messages_at_once_are_handled_in_turns() -> None:
+    turns = LoopTurns.of_this_run()
+    exchange = FakeExchange("POST", "/v3/watch", {}, [dumps(WatchRequest()) * 100])
+    numbers = [turns.number async for _ in messages_of(WatchRequest, exchange)]
+    assert len(numbers) == 100
+    assert max(Counter(numbers).values()) <= request_stream.MESSAGES_PER_TURN
 
 
 def test_chunks_are_the_message_in_parts() -> None:

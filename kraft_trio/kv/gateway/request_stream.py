@@ -6,11 +6,13 @@ import codecs
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, Generic, TypeVar
 
+import trio
+
 from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.kv.errors import REQUEST_TOO_LARGE, Code, KvError
 from kraft_trio.kv.gateway.http_errors import error_body, stream_error
 from kraft_trio.kv.json_text import WHITESPACE
-from kraft_trio.kv.proto_json import ObjectEnds, bad_json, dumps, parse_first
+from kraft_trio.kv.proto_json import ObjectEnds, bad_json, check_items, dumps, parse_first
 
 M = TypeVar("M")
 
@@ -18,6 +20,9 @@ MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 """Of one message as JSON.  A record is smaller: base64 and escapes take room."""
 MAX_STREAMED_BYTES: Final = 256 * 1024
 """Of one message of a stream.  None has more than the keys of a range, and a client may take its time to end it."""
+
+MESSAGES_PER_TURN: Final = 16
+"""Of one stream; what a client has sent at once comes as if one after the other."""
 
 
 async def body_of(exchange: Exchange) -> str:
@@ -50,9 +55,13 @@ async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, Non
         ended = ends.count(new)
         if ended or not part or len(pieces) == 1:
             text = "".join(pieces)
-            for _ in range(ended):
+            if ended:
+                check_items(text)
+            for number in range(1, ended + 1):
                 one, text = parse_first(cls, text)
                 yield one
+                if not number % MESSAGES_PER_TURN:
+                    await trio.lowlevel.checkpoint()
             if text and (not part or not text.startswith("{")):  # no message, or not a whole one
                 parse_first(cls, text)
                 raise bad_json(f"{cls.__name__}: an object expected")
