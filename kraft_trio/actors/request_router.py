@@ -91,7 +91,7 @@ from kraft_trio.wire.apis.sasl_handshake import SaslHandshakeRequest, SaslHandsh
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.update_features import UpdateFeaturesRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
-from kraft_trio.wire.apis.vote import VOTE, VoteRequest, VoteResponse
+from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
 from kraft_trio.wire.codec import RequestHeader, UnsupportedRequestError
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -258,8 +258,6 @@ class RequestRouter:
         """What that listener serves."""
         finalized = self._finalized_kraft_version()
         apis = advertised_ranges(self._not_served if self._admission.is_for_replicas(listener_name) else REPLICAS_ONLY)
-        if not self._is_controller():
-            apis = tuple(api for api in apis if api.key != VOTE.key)  # So a leader does not make it a voter.
         if self._stands_in_on(listener_name):
             apis += tuple(ApiRange(key, api.min_version, api.max_version) for key, api in CONTROLLERS_ONLY.items())
         return ApiVersionsResponse(
@@ -273,11 +271,6 @@ class RequestRouter:
     def _may_vote(self) -> bool:
         """False for an observer of Apache Kafka's controllers that is no witness (`actors.controllers_guard`)."""
         return self._config.witness or not self._kafkas_controllers()
-
-    def _is_controller(self) -> bool:
-        """False for a broker.  One that an older leader has made a voter votes."""
-        config = self._config
-        return "controller" in config.process_roles or self._log.voters.voters.get(config.node_id) is not None
 
     def _finalized_kraft_version(self) -> int | None:
         """The committed kraft.version (KIP-853 "KRaftVersionRecord"); None while this node does not know it."""

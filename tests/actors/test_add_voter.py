@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import attrs
 import pytest
 import trio
 
@@ -14,6 +13,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, Repl
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.error_codes import ErrorCode
+from tests.actors.test_listener_admission import at_clients, start_with_client_listener
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import (
     add_voter,
@@ -36,19 +36,18 @@ async def test_a_caught_up_observer_becomes_a_voter(cluster: Cluster) -> None:
     assert added == cluster.config_of(4).as_voter(cluster.key_of(4).directory_id)
 
 
-@on_cluster(observers=1, started=())
-async def test_a_broker_is_refused(cluster: Cluster) -> None:
-    """KAFKA-19021.  It has no listener for voters: it does not serve Vote, nor does another node's for clients."""
-    cluster._configs[4] = attrs.evolve(cluster.config_of(4), process_roles=("broker",))
-    for machine in cluster.machines.values():
-        await machine.start()
+@on_cluster(observers=1, started=(1, 2, 3))
+async def test_a_listener_of_a_broker_is_refused(cluster: Cluster) -> None:
+    """KAFKA-19021.  A broker has listeners for clients only: none of them serves Vote."""
     leader = await cluster.wait_for_leader()
+    await start_with_client_listener(cluster, 4)
     await cluster.wait_until_alike()
     end = leader.log.end_offset
-    response = await add_voter(cluster, leader, cluster.key_of(4))
+    for_clients = at_clients(4)
+    response = await add_voter(cluster, leader, cluster.key_of(4), listeners=Endpoints({LISTENER: for_clients}))
     assert response.error == ErrorCode.invalid_request
     assert str(response.error_message).startswith(
-        f"replica {cluster.key_of(4)} serves no votes at {cluster.endpoint_of(4)}: it is a broker, or that is its "
+        f"replica {cluster.key_of(4)} serves no votes at {for_clients}: it is a broker, or that is its listener for "
     )
     assert leader.log.end_offset == end
     assert voters_everywhere(cluster, 1, 2, 3)
