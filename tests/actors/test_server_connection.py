@@ -206,7 +206,7 @@ async def test_only_the_first_requests_may_be_those_of_a_replica() -> None:
     asked = 0
 
     class TooNew(Router):
-        def refuse_version(self, error: UnsupportedVersionError) -> tuple[RequestHeader, Answer]:
+        def refuse_version(self, error: UnsupportedVersionError, _listener_name: str) -> tuple[RequestHeader, Answer]:
             nonlocal asked
             asked += 1
             response = ApiVersionsResponse(error=ErrorCode.unsupported_version)

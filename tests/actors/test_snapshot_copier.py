@@ -17,7 +17,7 @@ from kraft_trio.storage.log import Log
 from kraft_trio.storage.log_appender import LogConfig
 from kraft_trio.storage.retention import RetentionLimits
 from kraft_trio.storage.snapshot_writer import SnapshotWriter
-from kraft_trio.wire.api import API_VERSIONS, FETCH, FETCH_SNAPSHOT, advertised_ranges
+from kraft_trio.wire.api import API_VERSIONS, FETCH, FETCH_SNAPSHOT, READ_INDEX, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiRange, ApiVersionsResponse
 from kraft_trio.wire.apis.controller_registration import CONTROLLER_REGISTRATION
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
@@ -31,7 +31,9 @@ from tests.support.raw_client import TOPIC, TOPIC_ID, batch_of
 from tests.support.voter_change_requests import listening
 
 KAFKA = Endpoint("kafka", 9093)
-VERSIONS = ApiVersionsResponse(apis=(*advertised_ranges(), ApiRange(CONTROLLER_REGISTRATION.key, 0, 0)))
+VERSIONS = ApiVersionsResponse(
+    apis=(*advertised_ranges(besides={READ_INDEX.key}), ApiRange(CONTROLLER_REGISTRATION.key, 0, 0))
+)
 EPOCH = 2
 BATCHES = 20
 PIECE_BYTES = 100
