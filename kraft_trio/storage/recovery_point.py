@@ -97,7 +97,9 @@ class RecoveryPoint:
             raise
 
     def _record(self) -> bytes:
-        return encode_recovery_point(RecoveryRecord(self.offset, self.high_watermark))
+        """What other voters have synced may be committed, but is no promise of this log."""
+        committed = None if self.high_watermark is None else min(self.high_watermark, self.offset)
+        return encode_recovery_point(RecoveryRecord(self.offset, committed))
 
     def _open(self, record: bytes) -> DiskFile:
         file = self._disk.open(self._path, create=True)
@@ -118,7 +120,10 @@ class RecoveryPoint:
         self._file.overwrite(0, self._record())
 
     def note_high_watermark(self, offset: int, *, write: bool) -> None:
-        """Note that everything before `offset` is committed, on disk at once or with the next sync of the log."""
+        """Note that everything before `offset` is committed, on disk at once or with the next sync of the log.
+
+        The file does not tell more than the log has synced.
+        """
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = offset
             if write:

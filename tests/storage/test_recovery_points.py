@@ -253,6 +253,28 @@ class TestHighWatermark:
         with pytest.raises(CorruptLogError, match="was synced up to offset 1: its end is missing"):
             open_log(disk)
 
+    async def test_it_promises_nothing_that_only_others_have_synced(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        await log.sync()
+        log.append_as_leader(batch(b"two"), 1)
+        log.advance_high_watermark(2)  # A majority without this leader has it.
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1, 1))
+        log._durability.recovery_point._file.sync_now()
+        disk.crash("all")
+        log = open_log(disk)
+        assert (values_in(log), log.once_committed) == ([b"one"], 1)
+
+    async def test_it_is_told_once_this_log_has_synced_it(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        log.advance_high_watermark(1)
+        assert log.once_committed == 1
+        await log.sync()
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1, 1))
+
     async def test_a_failed_write_of_it_poisons_the_log(self) -> None:
         disk = SimulatedDisk()
         log = open_log(disk)
