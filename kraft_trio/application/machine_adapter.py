@@ -82,7 +82,7 @@ class MachineAdapter(Generic[T, R]):
         self._in_steps: Callable[[Committed[T]], Generator[None, None, R] | None] | None
         self._in_steps = getattr(machine, "apply_in_steps", None)
         self._decoded: tuple[Sequence[Record], Sequence[Committed[T] | None]] | None = None
-        """The records that `takes_long` was asked of last, so that `on_commit` need not decode them again."""
+        """Records that do not take long, as `takes_long` has said, so that `on_commit` need not decode them again."""
         self._accepts: Callable[[Any], bool] | None = getattr(machine, "accepts", None)
         self.on_leader_change: Callable[[QuorumView], object] | None = getattr(machine, "on_leader_change", None)
         """The state machine's method of that name, if it has one."""
@@ -136,24 +136,31 @@ class MachineAdapter(Generic[T, R]):
         if sum(len(record.value or b"") for record in records) >= _BYTES_A_TURN:
             return True
         decoded = [self._decoding.decode(record) for record in records]
-        self._decoded = (records, decoded)
-        return self._in_steps is not None and any(
+        if self._in_steps is not None and any(
             committed is not None and self._in_steps(committed) is not None for committed in decoded
-        )
+        ):
+            return True
+        self._decoded = (records, decoded)
+        return False
 
     async def on_commit(self, records: Sequence[Record]) -> None:
-        """Apply the records of one batch, or of a part of it.  Lets others run, unless they are few and short."""
+        """Apply the records of one batch, or of a part of it.  Lets others run, unless they are few and short.
+
+        A command may take longer than `takes_long` has said, by what those before it in its batch have done.
+        """
         given, decoded = self._decoded or (None, ())
         self._decoded = None
-        ahead = decoded if given is records else map(self._decoding.decode, records)
+        is_prompt = given is records
+        ahead = decoded if is_prompt else map(self._decoding.decode, records)
         number = size = 0
         for record, committed in zip(records, ahead, strict=True):
             number += 1
             size += len(record.value or b"")
             if committed is not None:
                 for _ in self._take(record, committed):
-                    await trio.lowlevel.checkpoint()
-                    number = size = 0
+                    if not is_prompt:
+                        await trio.lowlevel.checkpoint()
+                        number = size = 0
             if number >= _RECORDS_A_TURN or size >= _BYTES_A_TURN:
                 await trio.lowlevel.checkpoint()
                 number = size = 0
