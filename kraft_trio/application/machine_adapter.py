@@ -113,9 +113,11 @@ class MachineAdapter(Generic[T, R]):
         return None if is_accepted else "the state machine does not accept it"
 
     def request_headers(self, request_id: UUID) -> tuple[tuple[str, bytes], ...]:
-        """The headers of a record with that request."""
-        header = (REQUEST_HEADER, request_id.bytes)
-        return (header,) if self._requests.ahead_ms is not None else (header, (RULE_HEADER, RULE))
+        """The headers of a record with that request.
+
+        Each asks for the rule: a node may later begin with a snapshot of an older build, which does not tell of it.
+        """
+        return (REQUEST_HEADER, request_id.bytes), (RULE_HEADER, RULE)
 
     def call(self, tag: bytes) -> Call[R]:
         """A call of the command whose header has this value."""

@@ -15,6 +15,7 @@ from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, 
 from kraft_trio.application.outcomes import MAX_OUTCOME_BYTES, Outcome, OutcomeSerde
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.protocol.request_ids import new_request_id
+from kraft_trio.protocol.request_table import MAX_AGE_MS
 from tests.support.ledger import Ledger, Refusal
 
 NOW_MS = 1_700_000_000_000
@@ -88,6 +89,23 @@ async def test_a_snapshot_is_the_state_at_its_time() -> None:
     saving = machine.save()
     await machine.on_commit([record(2, b"b", (REQUEST_HEADER, new_request_id(NOW_MS, 2).bytes))])
     assert list(saving) == expected
+
+
+async def test_the_rule_holds_again_after_a_snapshot_of_an_older_build() -> None:
+    """A node that is upgraded after the others loads its own snapshot, which does not tell of the rule."""
+    _, leader = adapter()
+    first, later = ID, new_request_id(NOW_MS + 2 * MAX_AGE_MS, 2)
+    command = record(0, b"a", *leader.request_headers(first))
+    await leader.on_commit([command])
+    mark, *others = leader.save()
+    assert isinstance(mark, NewRecord)
+    ledger, upgraded = adapter()
+    await upgraded.load(1, batches(attrs.evolve(mark, headers=mark.headers[:1]), *others))
+    next_one = attrs.evolve(record(1, b"b", *leader.request_headers(later)), timestamp_ms=NOW_MS + 2 * MAX_AGE_MS)
+    await upgraded.on_commit([next_one])
+    with upgraded.call(first.bytes) as again:
+        await upgraded.on_commit([attrs.evolve(command, offset=2)])
+    assert (again.outcome, ledger.entries) == (Outcome(1), [b"a", b"b"])
 
 
 @pytest.mark.parametrize("saved", [[], [b"a", b"b"]], ids=["empty", "only a state"])
