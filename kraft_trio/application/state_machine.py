@@ -37,7 +37,8 @@ class StateMachine(Protocol[T_contra, R_co]):
 
     It may have a method `apply_in_steps(record) -> Generator[None, None, Result] | None`.  The node calls it first, and
     calls `apply` if it returns None.  Else the node runs the generator to its end, and others where it yields.  It does
-    what `apply` would do.  The call itself must change nothing.
+    what `apply` would do.  The call itself must change nothing.  Whether it returns None should depend on the record
+    alone: the node may ask about the records of a small batch before it applies the first of them.
     And it may have a method `accepts(record: Committed[T]) -> bool`, whether a record may enter the log.  A node calls
     it for what it appends itself and, as the leader, for what clients and other nodes send.  The offset is -1 then, and
     so is a timestamp that is not chosen yet.  What the serde cannot decode is refused anyway.

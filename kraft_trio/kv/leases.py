@@ -122,13 +122,9 @@ class Leases:
             if lease is not None:
                 lease.keys.add(kv.key)
 
-    def is_quiet(self, now_ms: int) -> bool:
-        """Whether `advance` has little to do, and ends no lease."""
-        return len(self._renewed) < KEYS_PER_PIECE and (not self._ends or self._ends[0][0] > self._time(now_ms))
-
     def advance(self, now_ms: int) -> Steps[None]:
         """Set the time, at most MAX_STEP_MS ahead at once, and begin with that of renewed leases."""
-        self.now_ms = self._time(now_ms)
+        self.now_ms = max(self.now_ms, min(now_ms, self.now_ms + MAX_STEP_MS))
         while self._renewed:
             for lease_id in list(islice(self._renewed, KEYS_PER_PIECE)):
                 del self._renewed[lease_id]
@@ -136,9 +132,6 @@ class Leases:
                 lease.ends_ms = self.now_ms + lease.ttl_s * 1000
                 self._ends.add((lease.ends_ms, lease_id))
             yield
-
-    def _time(self, now_ms: int) -> int:
-        return max(self.now_ms, min(now_ms, self.now_ms + MAX_STEP_MS))
 
     @property
     def first_ended(self) -> int | None:

@@ -9,7 +9,7 @@ import trio
 
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import requests, responses
-from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
+from kraft_trio.kv.budget import Budget, Steps, run_at_once
 from kraft_trio.kv.changes import Changes
 from kraft_trio.kv.command_serde import NoCommand, TooLarge
 from kraft_trio.kv.errors import KvError
@@ -24,7 +24,6 @@ from kraft_trio.kv.transactions import execute_txn, is_short_txn
 from kraft_trio.storage.batch import NewRecord, Record
 
 R = TypeVar("R")
-_FEW_KEYS: Final = 64
 _WORK_PER_LEASE: Final = 16
 """To end a lease takes about as long as to look at so many keys."""
 
@@ -64,10 +63,10 @@ class KvMachine:
         return result
 
     def apply_in_steps(self, record: Committed[Command | NoCommand | TooLarge], /) -> Steps[Result] | None:
-        """The steps of a command that is large, None for any other."""
+        """The steps of a command that may be large, None for any other, whatever the state."""
         command = cast(Any, record.value)
-        steps = _STEPS.get(type(command))
-        if steps is None or _IS_SHORT[type(command)](self, command):
+        steps, is_short = _STEPS.get(type(command)), _IS_SHORT.get(type(command))
+        if steps is None or (is_short is not None and is_short(command)):
             return None
         return self._applied(steps(self, command))
 
@@ -179,10 +178,6 @@ class KvMachine:
             self.space.is_full = request.action is AlarmAction.ACTIVATE
         return responses.AlarmResponse(self.header, self.space.alarms or disarmed)
 
-    def _is_small_revoke(self, request: requests.LeaseRevokeRequest) -> bool:
-        lease = self.leases.get(request.id)
-        return lease is None or len(lease.keys) < _FEW_KEYS
-
 
 _APPLY: Final[dict[type[Any], Callable[[KvMachine, Any], Result]]] = {
     requests.PutRequest: KvMachine._put,
@@ -199,10 +194,8 @@ _STEPS: Final[dict[type[Any], Callable[[KvMachine, Any], Steps[Result]]]] = {
     requests.LeaseRevokeRequest: KvMachine._revoke,
     requests.Advance: KvMachine._advance,
 }
-_IS_SHORT: Final[dict[type[Any], Callable[[KvMachine, Any], bool]]] = {
-    requests.DeleteRangeRequest: lambda machine, request: not request.range_end,
-    requests.TxnRequest: lambda machine, request: is_short_txn(request),
-    requests.CompactionRequest: lambda machine, request: machine.store.versions < KEYS_PER_PIECE,
-    requests.LeaseRevokeRequest: KvMachine._is_small_revoke,
-    requests.Advance: lambda machine, request: machine.leases.is_quiet(request.now_ms),
+_IS_SHORT: Final[dict[type[Any], Callable[[Any], bool]]] = {
+    requests.DeleteRangeRequest: lambda request: not request.range_end,
+    requests.TxnRequest: is_short_txn,
 }
+"""Of the others, only the state tells what they cost, and a command before them may change it."""

@@ -17,8 +17,11 @@ from kraft_trio.errors import CommandFailed
 from kraft_trio.kv import KvMachine
 from kraft_trio.kv.budget import KEYS_PER_PIECE, MAX_COMMAND_ITEMS, MAX_KEYS, Steps
 from kraft_trio.kv.command_serde import PREFIX
+from kraft_trio.kv.intervals import Interval
+from kraft_trio.kv.leases import MAX_STEP_MS
 from kraft_trio.kv.proto_json import dumps
 from kraft_trio.kv.requests import (
+    Advance,
     Command,
     CompactionRequest,
     Compare,
@@ -211,3 +214,32 @@ async def test_a_record_of_many_items_is_not_decoded(cluster: Cluster, monkeypat
     monkeypatch.setattr("kraft_trio.kv.command_serde.CommandSerde.encode", lambda self, value: value)
     await leader.append([data])
     assert {tuple(saved(machine)) for machine in await applied(cluster)} == {tuple(before)}
+
+
+TOGETHER: dict[str, tuple[Command, ...]] = {
+    "revoke": (PutRequest(b"new", lease=1), LeaseRevokeRequest(1)),
+    "compaction": (PutRequest(b"new"), CompactionRequest(100)),
+    "advance": (Advance(MAX_STEP_MS), Advance(2 * MAX_STEP_MS)),
+}
+"""Of two commands in a batch, the first one lets the second one have more to do."""
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+@on_cluster(**kv_setup(voters=1))
+async def test_a_command_that_another_one_of_its_batch_makes_long(
+    cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No node may end by it, and the second command still leaves turns to others."""
+    leader = await cluster.wait_for_leader()
+    await leader.append([LeaseGrantRequest(MAX_STEP_MS // 1000 + 1, 1), Advance(0)])
+    keys = {"revoke": 63, "compaction": KEYS_PER_PIECE - 1, "advance": KEYS_PER_PIECE}[name]
+    for start in range(0, keys, 500):
+        await leader.append([PutRequest(b"%06d" % key, lease=1) for key in range(start, min(start + 500, keys))])
+    await leader.wait_until_applied(leader.log.end_offset - 1)
+    under_way = UnderWay()
+    under_way.watch(monkeypatch)
+    await leader.append(TOGETHER[name])
+    await leader.wait_until_applied(leader.log.end_offset - 1)
+    [machine] = await applied(cluster)
+    assert under_way.begun.is_set()
+    assert machine.store.count(Interval(b"", None)) == (keys + 1 if name == "compaction" else 0)

@@ -10,9 +10,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.state_machine import Committed
-from kraft_trio.kv import CommandSerde, KvError, KvMachine
+from kraft_trio.kv import KvError, KvMachine
 from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.range_reads import range_in_pieces, read_range
@@ -31,7 +30,6 @@ from kraft_trio.kv.requests import (
 from kraft_trio.kv.responses import KeyValue, RangeResponse, ResponseHeader, Result
 from kraft_trio.kv.store import Overtaken, Store
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import Record
 from tests.kv.gateways import b64, gateways, kv_setup
 from tests.kv.looked_at import looked_at
 from tests.kv.machines import execute, reloaded, saved
@@ -135,14 +133,11 @@ def test_a_refused_transaction_is_undone_in_pieces(monkeypatch: pytest.MonkeyPat
         PutRequest(b"k"),
         DeleteRangeRequest(b"000001"),
         TxnRequest((), (RequestOp(request_put=PutRequest(b"k")), RequestOp(request_range=RangeRequest(b"k")))),
-        Advance(2),
-        LeaseRevokeRequest(3),
     ],
 )
 def test_short_commands_have_no_steps(command: Command) -> None:
     """A node applies them in the turn that commits them."""
     machine = filled(10)
-    execute(machine, LeaseGrantRequest(60, 3))
     assert machine.apply_in_steps(Committed(0, 0, command)) is None
 
 
@@ -152,7 +147,6 @@ def test_many_leases_are_renewed_and_ended_in_pieces() -> None:
         execute(machine, LeaseGrantRequest(60, lease))
         execute(machine, PutRequest(b"%d" % lease, lease=lease))
     assert in_steps(machine, Advance(1))[1] >= 3
-    assert machine.apply_in_steps(Committed(0, 0, Advance(2))) is None
     left = []
     in_steps(machine, Advance(100_000), lambda: left.append(len(machine.leases)))
     assert max(one - other for one, other in zip((COUNT, *left), (*left, 0), strict=True)) <= 64
@@ -204,32 +198,6 @@ def test_steps_do_what_apply_does(steps: list[Any]) -> None:
 def _stepwise(machine: KvMachine, command: Any) -> Result:
     is_short = machine.apply_in_steps(Committed(0, 0, command)) is None
     return execute(machine, command) if is_short else in_steps(machine, command)[0]
-
-
-@pytest.mark.parametrize(
-    ("keys", "batch"),
-    [
-        (63, [PutRequest(b"k", lease=1), LeaseRevokeRequest(1)]),
-        (KEYS_PER_PIECE - 1, [PutRequest(b"k"), CompactionRequest(1)]),
-        (0, [LeaseGrantRequest(1, 2), Advance(60_000), Advance(120_000), Advance(180_000)]),
-    ],
-)
-def test_a_command_that_one_of_its_batch_makes_large_is_applied_at_once(keys: int, batch: list[Any]) -> None:
-    """Nobody runs in the step that commits a small batch."""
-    machine, whole = KvMachine(), KvMachine()
-    adapter = MachineAdapter(machine, CommandSerde())
-    for one in (machine, whole):
-        if keys:
-            execute(one, LeaseGrantRequest(100, 1))
-        for number in range(keys):
-            execute(one, PutRequest(b"%d" % number, lease=1))
-    records = [Record(offset, 0, None, CommandSerde().encode(one), (), 1) for offset, one in enumerate(batch)]
-    assert not adapter.takes_long(records)
-    for _ in adapter.on_commit(records).__await__():
-        raise AssertionError("others run")
-    for command in batch:
-        execute(whole, command)
-    assert saved(machine) == saved(whole)
 
 
 def reading(machine: KvMachine, revision: int) -> Steps[RangeResponse]:
