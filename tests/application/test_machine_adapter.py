@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -190,3 +190,25 @@ def test_failures_keep_their_class_and_arguments() -> None:
     assert type(local) is CommandFailed
     assert "object" in str(local)
     assert not isinstance(local, CorruptLogError)
+
+
+class Moody(Ledger):
+    """Says that only the first record is short: its answer depends on its state."""
+
+    def apply_in_steps(self, record: Committed[bytes]) -> Generator[None, None, int] | None:
+        return self._steps(record) if self.entries else None
+
+    def _steps(self, record: Committed[bytes]) -> Generator[None, None, int]:
+        yield
+        return self.apply(record)
+
+
+async def test_a_batch_that_was_said_to_be_short_leaves_no_turns() -> None:
+    """Who gave it does not wait, and others must not see a part of it."""
+    ledger = Moody()
+    machine: MachineAdapter[bytes, int] = MachineAdapter(ledger, RawSerde())
+    few = [record(1, b"a"), record(2, b"b")]
+    assert not machine.takes_long(few)
+    for _ in machine.on_commit(few).__await__():
+        raise AssertionError("it waits")
+    assert ledger.entries == [b"a", b"b"]

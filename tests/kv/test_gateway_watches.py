@@ -7,7 +7,9 @@ import trio
 import trio.testing
 
 from kraft_trio.kv.gateway import watch_stream
-from kraft_trio.kv.requests import WatchCreateRequest
+from kraft_trio.kv.gateway.request_stream import MAX_STREAMED_BYTES
+from kraft_trio.kv.gateway.watch_stream import KEY_BYTES_OF_WATCH, MAX_WATCHES_OF_ADDRESS
+from kraft_trio.kv.requests import FilterType, WatchCreateRequest
 from kraft_trio.kv.watches import EventReader
 from kraft_trio.simulation import Cluster
 from tests.kv.gateways import FakeClient, b64, gateways, kv_setup
@@ -124,6 +126,39 @@ async def test_an_address_has_so_many_watches(cluster: Cluster, monkeypatch: pyt
         assert await begun(client, 4) == [True, True, True, False]
         await trio.testing.wait_all_tasks_blocked()
         assert not serving.services[1].watches
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_watches_of_long_keys_count_as_several(cluster: Cluster) -> None:
+    """Those of an address hold no more memory for it."""
+    length = MAX_STREAMED_BYTES // 2
+    allowed = MAX_WATCHES_OF_ADDRESS // (1 + length // KEY_BYTES_OF_WATCH)
+    async with gateways(cluster) as serving:
+        client = serving.clients[1]
+        watch = {"create_request": {"key": b64(b"k" * length)}}
+        async with client.stream("/v3/watch", *[watch] * (allowed + 1)) as events:
+            told = [(await events.receive())["result"] for _ in range(allowed + 1)]
+            assert ["canceled" in one for one in told] == [False] * allowed + [True]
+        await trio.testing.wait_all_tasks_blocked()
+        assert not serving.services[1].watches
+
+
+@on_cluster(**kv_setup(voters=1))
+async def test_a_watch_keeps_each_filter_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message has room for 20,000 of them, which would be looked at for each change."""
+    kept: list[WatchCreateRequest] = []
+
+    def noting(watch: WatchCreateRequest, revision: int) -> EventReader:
+        kept.append(watch)
+        return EventReader(watch, revision)
+
+    monkeypatch.setattr(watch_stream, "EventReader", noting)
+    async with gateways(cluster) as serving:
+        watch = {"create_request": {"key": KEY, "filters": ["NOPUT", "NODELETE"] * 9_000}}
+        async with serving.clients[1].stream("/v3/watch", watch) as events:
+            await events.receive()
+            await trio.testing.wait_all_tasks_blocked()
+    assert kept[0].filters == (FilterType.NOPUT, FilterType.NODELETE)
 
 
 @on_cluster(**kv_setup(voters=1))

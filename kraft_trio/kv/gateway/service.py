@@ -106,12 +106,12 @@ class KvService:
         return ResponseHeader(self._cluster, self.member, present, self.node.view.epoch)
 
     @contextmanager
-    def ending_watch(self, host: str) -> Iterator[None]:
-        """Count a watch of that address no more once the block ends."""
+    def ending_watch(self, host: str, cost: int) -> Iterator[None]:
+        """Count a watch of that address, which counts as `cost`, no more once the block ends."""
         try:
             yield
         finally:
-            self.watches[host] -= 1
+            self.watches[host] -= cost
             if not self.watches[host]:
                 del self.watches[host]
 

@@ -25,6 +25,8 @@ MAX_WATCHES: Final = 1000
 """Of one stream."""
 MAX_WATCHES_OF_ADDRESS: Final = 10_000
 """Each takes 5 KB, and each change of the store is compared with the range of each."""
+KEY_BYTES_OF_WATCH: Final = 1024
+"""A watch counts as another one for so many bytes of its range."""
 _ENDS_PER_TURN: Final = 100
 _KEYS_PER_END: Final = 20
 """The task of a watch takes as long to end as to look at so many changes."""
@@ -37,6 +39,8 @@ class _Watch:
 
     id: int
     request: WatchCreateRequest
+    cost: int
+    """As how many watches of its address it counts."""
     revision: int
     """The client has got all events before it."""
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
@@ -77,17 +81,18 @@ class WatchStream:
             await self._tell_asked_progress()
 
     async def _create(self, request: WatchCreateRequest) -> None:
-        request = attrs.evolve(request, key=request.key or b"\0")
-        refusal = self._refusal(request)
+        request = attrs.evolve(request, key=request.key or b"\0", filters=tuple(dict.fromkeys(request.filters)))
+        cost = 1 + (len(request.key) + len(request.range_end)) // KEY_BYTES_OF_WATCH
+        refusal = self._refusal(request, cost)
         header = self._service.header()
         if refusal is not None:
             await self._tell(WatchResponse(header, _NO_WATCH, created=True, canceled=True, cancel_reason=refusal))
             return
-        watch = _Watch(self._id_for(request), request, request.start_revision or header.revision + 1)
+        watch = _Watch(self._id_for(request), request, cost, request.start_revision or header.revision + 1)
         watch.delay_progress()
         self._watches[watch.id] = watch
         await self._tell(WatchResponse(header, watch.id, created=True))
-        self._service.watches[self._host] += 1
+        self._service.watches[self._host] += cost
         self._nursery.start_soon(self._run, watch)
 
     def _id_for(self, request: WatchCreateRequest) -> int:
@@ -98,7 +103,7 @@ class WatchStream:
         self._next_id += 1
         return self._next_id - 1
 
-    def _refusal(self, request: WatchCreateRequest) -> str | None:
+    def _refusal(self, request: WatchCreateRequest, cost: int) -> str | None:
         if request.start_revision < 0:
             return COMPACTED[1]
         if request.range_end > b"\0" and request.range_end <= request.key:
@@ -107,8 +112,11 @@ class WatchStream:
             return "mvcc: duplicate watch ID provided on the WatchStream"
         if len(self._watches) >= MAX_WATCHES:
             return f"more than {MAX_WATCHES} watches on one stream"
-        if self._service.watches[self._host] >= MAX_WATCHES_OF_ADDRESS:
-            return f"more than {MAX_WATCHES_OF_ADDRESS} watches of {self._host}"
+        if self._service.watches[self._host] + cost > MAX_WATCHES_OF_ADDRESS:
+            return (
+                f"more than {MAX_WATCHES_OF_ADDRESS} watches of {self._host}, where {KEY_BYTES_OF_WATCH} bytes of a "
+                "range count as one"
+            )
         return None
 
     async def end(self) -> None:
@@ -130,7 +138,7 @@ class WatchStream:
 
     async def _run(self, watch: _Watch) -> None:
         service = self._service
-        with watch.scope, service.ending_watch(self._host):
+        with watch.scope, service.ending_watch(self._host, watch.cost):
             while True:
                 batch = await self._read(watch)
                 if batch is None:
