@@ -26,9 +26,12 @@ MAX_STEP_MS: Final = 24 * 60 * 60 * 1000
 """A record that any client has written could else set the time so far ahead that no number could hold what follows."""
 
 
-@attrs.define
+@attrs.frozen(eq=False)
 class Lease:
-    """`ends_ms` is None after a renewal, until the next `advance`."""
+    """`ends_ms` is None after a renewal, until the next `advance`.
+
+    A lease with another time is another object, so a snapshot may keep this one.  Its keys change.
+    """
 
     id: int
     ttl_s: int
@@ -103,7 +106,7 @@ class Leases:
         lease = self.find(lease_id)
         if lease.ends_ms is not None:
             self._ends.remove((lease.ends_ms, lease_id))
-            lease.ends_ms = None
+            lease = self._leases[lease_id] = Lease(lease_id, lease.ttl_s, None, lease.keys)
             self._renewed[lease_id] = None
         return lease
 
@@ -129,8 +132,9 @@ class Leases:
             for lease_id in list(islice(self._renewed, KEYS_PER_PIECE)):
                 del self._renewed[lease_id]
                 lease = self._leases[lease_id]
-                lease.ends_ms = self.now_ms + lease.ttl_s * 1000
-                self._ends.add((lease.ends_ms, lease_id))
+                ends_ms = self.now_ms + lease.ttl_s * 1000
+                self._leases[lease_id] = Lease(lease_id, lease.ttl_s, ends_ms, lease.keys)
+                self._ends.add((ends_ms, lease_id))
             yield
 
     @property

@@ -12,7 +12,7 @@ from kraft_trio.kv import requests, responses
 from kraft_trio.kv.budget import Budget, Steps, run_at_once
 from kraft_trio.kv.changes import Changes
 from kraft_trio.kv.command_serde import NoCommand, TooLarge
-from kraft_trio.kv.errors import KvError
+from kraft_trio.kv.errors import Code, KvError
 from kraft_trio.kv.leases import Leases
 from kraft_trio.kv.request_checks import check_delete_range, check_put, check_txn
 from kraft_trio.kv.requests import AlarmAction, AlarmType, Command
@@ -24,6 +24,9 @@ from kraft_trio.kv.transactions import execute_txn, is_short_txn
 from kraft_trio.storage.batch import NewRecord, Record
 
 R = TypeVar("R")
+MAX_MEMBERS: Final = 1000
+MAX_MEMBER_CHARACTERS: Final = 4096
+"""Of a member's addresses, where each counts as one more.  Members are no part of the quota."""
 _WORK_PER_LEASE: Final = 16
 """To end a lease takes about as long as to look at so many keys."""
 
@@ -164,7 +167,12 @@ class KvMachine:
         return Done()
 
     def _announce(self, request: requests.AnnounceMember) -> Result:
+        """Of too many, those with the highest ids are forgotten, so that nobody can shut the others out."""
+        if sum(map(len, request.client_urls)) + len(request.client_urls) > MAX_MEMBER_CHARACTERS:
+            raise KvError(Code.INVALID_ARGUMENT, f"client_urls: over {MAX_MEMBER_CHARACTERS} characters")
         self.members[request.node_id] = request.client_urls
+        if len(self.members) > MAX_MEMBERS:
+            del self.members[max(self.members)]
         return Done()
 
     def _set_quota(self, request: requests.SetQuota) -> Result:

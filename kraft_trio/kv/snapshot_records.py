@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgpack
 
 from kraft_trio.errors import SerdeError
-from kraft_trio.kv.leases import Leases
+from kraft_trio.kv.leases import Lease, Leases
 from kraft_trio.kv.responses import KeyValue
 from kraft_trio.kv.space import Space
 from kraft_trio.kv.store import Store
@@ -26,14 +26,13 @@ def state_records(
     head = [_FORMAT, store.revision, store.compacted_revision, leases.now_ms, sorted(members.items())]
     if space != Space():
         head += [space.quota_bytes, space.is_full]
-    lease_parts = [(_LEASE, lease.id, lease.ttl_s, lease.ends_ms) for lease in leases]
-    return _records(head, lease_parts, store.all_changes())
+    return _records(head, list(leases), store.all_changes())
 
 
-def _records(head: list[Any], leases: list[tuple[Any, ...]], changes: list[KeyValue]) -> Iterator[NewRecord]:
+def _records(head: list[Any], leases: list[Lease], changes: list[KeyValue]) -> Iterator[NewRecord]:
     yield NewRecord(_pack(head))
     for lease in leases:
-        yield NewRecord(_pack(lease))
+        yield NewRecord(_pack((_LEASE, lease.id, lease.ttl_s, lease.ends_ms)))
     for kv in changes:
         version = (_VERSION, kv.key, kv.create_revision, kv.mod_revision, kv.version, kv.value, kv.lease)
         yield NewRecord(_pack(version))

@@ -120,3 +120,17 @@ def test_short_times_are_raised_and_long_ones_refused(machine: KvMachine) -> Non
     for ttl, lease in ((9_000_000_001, 4), (5, 3), (5, 0)):
         with pytest.raises(KvError):
             execute(machine, LeaseGrantRequest(ttl, lease))
+
+
+def test_a_snapshot_keeps_the_leases_of_its_time(machine: KvMachine) -> None:
+    """It copies only a list of them: a copy of each would take long."""
+    execute(machine, Advance(1))
+    expected = saved(machine)
+    first, *_ = kept = list(machine.leases)
+    records = machine.save()
+    execute(machine, LeaseKeepAliveRequest(1))
+    execute(machine, Advance(2))
+    execute(machine, LeaseRevokeRequest(2))
+    assert [record.value for record in records] == expected
+    assert first.ends_ms == kept[0].ends_ms == 10_001
+    assert [lease.ends_ms for lease in machine.leases] == [10_002]

@@ -7,10 +7,12 @@ import trio
 
 from kraft_trio.kv import KvError, KvMachine
 from kraft_trio.kv.budget import VERSION_BYTES
+from kraft_trio.kv.machine import MAX_MEMBER_CHARACTERS, MAX_MEMBERS
 from kraft_trio.kv.requests import (
     AlarmAction,
     AlarmRequest,
     AlarmType,
+    AnnounceMember,
     Command,
     CompactionRequest,
     DeleteRangeRequest,
@@ -157,3 +159,19 @@ async def test_only_the_alarm_nospace_can_be_raised(cluster: Cluster) -> None:
             "/v3/maintenance/alarm", {"action": "ACTIVATE", "alarm": "CORRUPT"}
         )
         assert (status, answer["message"]) == (400, "alarm: CORRUPT given, NOSPACE expected")
+
+
+def test_members_take_little_room() -> None:
+    """A client of the topic may announce as many as it likes, and they are not counted."""
+    machine = KvMachine()
+    execute(machine, AnnounceMember(1, ("http://one",)))
+    for number in range(2, MAX_MEMBERS + 100):
+        execute(machine, AnnounceMember(number, ("u" * (MAX_MEMBER_CHARACTERS - 1),)))
+    assert len(machine.members) == MAX_MEMBERS
+    for urls in (("u" * MAX_MEMBER_CHARACTERS,), ("",) * (MAX_MEMBER_CHARACTERS + 1)):
+        with pytest.raises(KvError, match="client_urls"):
+            execute(machine, AnnounceMember(1, urls))
+    assert machine.members[1] == ("http://one",)
+    execute(machine, AnnounceMember(0, ("http://zero",)))
+    assert machine.members[0] == ("http://zero",)
+    assert saved(trio.run(reloaded, machine)) == saved(machine)
