@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from kraft_trio.http.exchange import Disconnected
 from kraft_trio.kv.errors import COMPACTED
 from kraft_trio.kv.gateway.change_waiters import Place
 from kraft_trio.kv.gateway.read_turns import asker
@@ -69,6 +70,7 @@ class WatchStream:
         self._asked = self._asked_last = 0
         """Progress is to be told as soon as it reaches `_asked`, and again at `_asked_last`; 0 if nobody asks."""
         self._host = asker.get()
+        self._has_lost_client = False
 
     async def handle(self, request: WatchRequest) -> None:
         """Do what the client asks."""
@@ -137,6 +139,19 @@ class WatchStream:
         await self._tell_asked_progress()
 
     async def _run(self, watch: _Watch) -> None:
+        try:
+            await self._serve(watch)
+        except Disconnected:
+            if not self._has_lost_client:
+                self._has_lost_client = True
+                self._nursery.start_soon(self._end_lost)
+
+    async def _end_lost(self) -> None:
+        """End the watches of a client that takes no messages, although it may still be connected."""
+        await self.end()
+        self._nursery.cancel_scope.cancel()
+
+    async def _serve(self, watch: _Watch) -> None:
         service = self._service
         with watch.scope, service.ending_watch(self._host, watch.cost):
             while True:
