@@ -138,6 +138,13 @@ class VotersChanged:
 
 
 @attrs.frozen
+class LeaderChangeCommitted:
+    """The leader of the epoch has committed its first record, which names the static voters that have elected it."""
+
+    stamp: Stamp
+
+
+@attrs.frozen
 class ShutDown:
     """Resign if leading, then vote but do not campaign.  Answered when there is nothing left to hand over."""
 
@@ -156,6 +163,7 @@ ElectionMessage = (
     | FetchedFromLeader
     | LeaderAnsweredAt
     | VotersChanged
+    | LeaderChangeCommitted
     | ShutDown
 )
 

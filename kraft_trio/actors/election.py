@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from kraft_trio.actors.controller_registrar import Registration
+from kraft_trio.actors.edited_voters import tell_of_leader_change
 from kraft_trio.actors.election_responses import ElectionResponses
 from kraft_trio.actors.epoch_context import NodeContext
 from kraft_trio.actors.epoch_guard import EpochGuard
@@ -34,6 +35,7 @@ from kraft_trio.messages import (
     EndQuorumEpochReceived,
     FetchedFromLeader,
     HandedOver,
+    LeaderChangeCommitted,
     LeaderHeardOf,
     LeadershipLost,
     QuorumView,
@@ -200,6 +202,8 @@ class Election:
         self._tasks = start_epoch_tasks(
             nursery, context, self._role, self._observer_versions, self._registration, self._asks_at_s()
         )
+        if self._quorum_state.voters.ids not in ((), self._log.voters.static_voters.ids):
+            nursery.start_soon(tell_of_leader_change, self._log, self._stamp, self.tell)
         self._epoch_nursery, self._timer_runs = nursery, False
         self._start_timer_if_due()
         self.view.publish(self._make_view())
@@ -255,6 +259,9 @@ class Election:
         """Serve messages in the current role; return the first one that changes it."""
         while True:
             message = await self._inbox.receive()
+            if isinstance(message, LeaderChangeCommitted) and message.stamp == self._stamp:
+                await self._persist()  # Only the static voters differ.
+                continue
             if self._restraint is not None:
                 self._note_for_restraint(self._restraint, message)
             try:
