@@ -6,7 +6,7 @@ A change of these numbers is a change of what the log means: docs/KV.md#what-a-c
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Final, TypeVar
 
 from kraft_trio.kv.errors import Code, KvError
@@ -34,6 +34,9 @@ VERSION_BYTES: Final = 256
 """What a version takes besides its key and value, as etcd counts it."""
 KEYS_PER_PIECE: Final = 1024
 """Keys that are looked at before others may run."""
+KEY_BYTES_PER_PIECE: Final = 1024 * 1024
+"""Bytes of these keys, if their number does not end the piece: to find a key takes the longer, the longer it is."""
+_KEY_BYTES_PER_STEP: Final = KEY_BYTES_PER_PIECE // KEYS_PER_PIECE
 
 
 class Budget:
@@ -51,14 +54,18 @@ class Budget:
     def without_limits(cls) -> Budget:
         return cls(None, None)
 
-    def look_at(self, keys: int) -> None:
-        """Note that keys were looked at.  Raises KvError."""
-        self._keys += keys
-        self.work(keys)
+    def look_at(self, keys: Sequence[bytes]) -> None:
+        """Note that keys are looked at.  Raises KvError."""
+        self._keys += len(keys)
+        self.work(len(keys) + sum(map(len, keys)) // _KEY_BYTES_PER_STEP)
         if self._max_keys is not None and self._keys > self._max_keys:
             raise KvError(
                 Code.INVALID_ARGUMENT, f"etcdserver: request is too large: it looks at over {self._max_keys} keys"
             )
+
+    def change(self, key: bytes) -> None:
+        """Note that a key is changed which was not looked at."""
+        self.work(1 + len(key) // _KEY_BYTES_PER_STEP)
 
     def work(self, steps: int) -> None:
         """Note work that takes as long as to look at so many keys."""

@@ -50,8 +50,7 @@ class Changes:
         """Execute a request that was checked.  Raises KvError if it looks at too many keys or answers too much."""
         deleted = 0
         previous: list[KeyValue] = []
-        for piece in self.store.pieces(Interval.of(request.key, request.range_end), None):
-            self.budget.look_at(len(piece))
+        for piece in self.store.pieces(Interval.of(request.key, request.range_end), None, self.budget):
             if request.prev_kv:
                 self.budget.answer(piece)
                 previous += piece
@@ -66,7 +65,7 @@ class Changes:
         """End a lease and delete its keys.  Raises KvError if there is no such lease."""
         for key in (yield from self.leases.sorted_keys(lease_id)):
             self.store.delete(key)
-            self.budget.work(1)
+            self.budget.change(key)
             if self.budget.ends_piece:
                 yield
         self.leases.remove(lease_id)

@@ -92,7 +92,7 @@ class Leases:
 
     def sorted_keys(self, lease_id: int) -> Steps[list[bytes]]:
         """The keys of a lease, in pieces.  Raises KvError if there is no such lease."""
-        return (yield from sorted_in_pieces(list(self.find(lease_id).keys)))
+        return (yield from sorted_in_pieces(list(self.find(lease_id).keys), size=len))
 
     def remove(self, lease_id: int) -> None:
         """End a lease."""

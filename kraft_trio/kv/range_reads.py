@@ -50,9 +50,9 @@ def range_in_pieces(
     wanted = _wanted(request)
     looked_at = 0
     kvs: list[KeyValue] = []
-    size = KEYS_PER_PIECE if wanted is None or count is None else min(wanted, KEYS_PER_PIECE)
-    for piece in store.pieces(interval, revision, descending=_is_by_key_from_the_end(request), size=size):
-        budget.look_at(len(piece))
+    keys = KEYS_PER_PIECE if wanted is None or count is None else min(wanted, KEYS_PER_PIECE)
+    descending = _is_by_key_from_the_end(request)
+    for piece in store.pieces(interval, revision, budget, descending=descending, size=keys):
         looked_at += len(piece)
         if not request.count_only:
             kvs += [kv for kv in piece if _passes(kv, request)] if _has_filter(request) else piece
@@ -65,7 +65,8 @@ def range_in_pieces(
     count = looked_at if count is None else count
     if request.sort_target is not SortTarget.KEY and not request.count_only:
         is_reverse = request.sort_order is SortOrder.DESCEND
-        kvs = yield from sorted_in_pieces(kvs, _SORT_KEYS[request.sort_target], reverse=is_reverse)
+        size = _value_size if request.sort_target is SortTarget.VALUE else None
+        kvs = yield from sorted_in_pieces(kvs, _SORT_KEYS[request.sort_target], reverse=is_reverse, size=size)
     more = 0 < request.limit < len(kvs)
     if more:
         del kvs[request.limit :]
@@ -97,6 +98,10 @@ def _wanted(request: RangeRequest) -> int | None:
 
 def _is_by_key_from_the_end(request: RangeRequest) -> bool:
     return request.sort_target is SortTarget.KEY and request.sort_order is SortOrder.DESCEND
+
+
+def _value_size(kv: KeyValue) -> int:
+    return len(kv.value)
 
 
 def _without_values(kvs: list[KeyValue]) -> Steps[list[KeyValue]]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from sortedcontainers import SortedDict, SortedList
 
-from kraft_trio.kv.budget import KEYS_PER_PIECE, Steps, version_bytes
+from kraft_trio.kv.budget import KEY_BYTES_PER_PIECE, KEYS_PER_PIECE, Budget, Steps, version_bytes
 from kraft_trio.kv.errors import COMPACTED, FUTURE_REVISION, KvError
 from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.responses import KeyValue
@@ -146,24 +146,33 @@ class Store:
         return max(0, end - start)
 
     def pieces(
-        self, interval: Interval, revision: int | None, *, descending: bool = False, size: int = KEYS_PER_PIECE
+        self,
+        interval: Interval,
+        revision: int | None,
+        budget: Budget,
+        *,
+        descending: bool = False,
+        size: int = KEYS_PER_PIECE,
     ) -> Iterator[list[KeyValue]]:
-        """The versions that the keys in an interval have at a revision, by key; a piece looks at `size` keys.
+        """The versions that the keys in an interval have at a revision, by key.
 
-        The store may change between two pieces.  Raises Overtaken.
+        A piece looks at `size` keys, or fewer that are long.  Keys without a version at the revision count, too.  The
+        store may change between two pieces.  Raises KvError and Overtaken.
         """
         start, end = interval.start, interval.end
-        looked_at = size
-        while looked_at == size and (end is None or start < end):
+        has_more = True
+        while has_more and (end is None or start < end):
             if revision is not None and revision < self.compacted_revision:
                 raise Overtaken
             keys = self._live if self.is_newest(revision) else self._histories
             found: Iterator[bytes] = keys.irange(start, end, inclusive=(True, False), reverse=descending)
-            piece = list(islice(found, size))
-            looked_at = len(piece)
-            if looked_at and descending:
+            all_found = list(islice(found, size))
+            piece = _few_bytes(all_found)
+            has_more = len(all_found) == size or len(piece) < len(all_found)
+            budget.look_at(piece)
+            if piece and descending:
                 end = piece[-1]
-            elif looked_at:
+            elif piece:
                 start = piece[-1] + b"\0"
             versions = (_version_at(self._histories[key], revision) for key in piece)
             yield [kv for kv in versions if kv is not None]
@@ -265,6 +274,20 @@ class Store:
     def restored(self, revision: int, compacted_revision: int) -> None:
         """Note that all versions were restored."""
         self.revision, self.compacted_revision, self._committed = revision, compacted_revision, len(self._changes)
+
+
+def _few_bytes(keys: list[bytes]) -> list[bytes]:
+    """The first of these keys, which have few bytes together; at least one."""
+    room = KEY_BYTES_PER_PIECE
+    if sum(map(len, keys)) <= room:
+        return keys
+    few: list[bytes] = []
+    for key in keys:
+        room -= len(key)
+        if few and room < 0:
+            break
+        few.append(key)
+    return few
 
 
 def _version_at(history: list[KeyValue], revision: int | None) -> KeyValue | None:

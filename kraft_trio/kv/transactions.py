@@ -99,8 +99,10 @@ def _run(view: View, request: TxnRequest) -> Steps[TxnResponse]:
 def _branch(view: View, request: TxnRequest) -> Steps[_Branch]:
     succeeded = True
     for compare in request.compare:
-        if not (yield from _holds(view, compare)):
-            succeeded = False
+        succeeded = yield from _holds(view, compare)
+        if view.budget.ends_piece:
+            yield
+        if not succeeded:
             break
     operations: list[RequestOp | _Branch] = []
     for one in request.success if succeeded else request.failure:
@@ -114,8 +116,7 @@ def _holds(view: View, compare: Compare) -> Steps[bool]:
     holds = _HOLDS[compare.result]
     found = 0
     if compare.range_end:
-        for piece in view.store.pieces(Interval.of(compare.key, compare.range_end), view.revision):
-            view.budget.look_at(len(piece))
+        for piece in view.store.pieces(Interval.of(compare.key, compare.range_end), view.revision, view.budget):
             found += len(piece)
             if not all(holds(getattr(kv, field), wanted) for kv in piece):
                 return False

@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import KvError, KvMachine
-from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
+from kraft_trio.kv.budget import KEY_BYTES_PER_PIECE, KEYS_PER_PIECE, MAX_KEYS, Budget, Steps, run_at_once
 from kraft_trio.kv.intervals import Interval
+from kraft_trio.kv.pieces import BYTES_PER_PIECE, sorted_in_pieces
 from kraft_trio.kv.range_reads import range_in_pieces, read_range
 from kraft_trio.kv.requests import (
     Advance,
     Command,
     CompactionRequest,
+    Compare,
+    CompareResult,
+    CompareTarget,
     DeleteRangeRequest,
     LeaseGrantRequest,
     LeaseRevokeRequest,
@@ -175,6 +179,83 @@ def test_keys_that_are_deleted_cost_a_range_nothing(monkeypatch: pytest.MonkeyPa
     counted = looked_at(monkeypatch)
     assert read_range(machine.store, EVERYTHING).count == 1
     assert counted.keys == 1
+
+
+OLD_RANGE = RequestOp(request_range=RangeRequest(b"\0", b"\0", revision=2))
+
+
+def test_keys_that_did_not_exist_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range at an old revision looks at all keys that have a later one."""
+    machine = filled()
+    counted = looked_at(monkeypatch)
+    most = 0
+
+    def others() -> None:
+        nonlocal most
+        most = max(most, counted.since())
+
+    put = RequestOp(request_put=PutRequest(b"new"))
+    _, turns = in_steps(machine, TxnRequest((), (put, OLD_RANGE, OLD_RANGE)), others)
+    assert turns >= 2 * COUNT // KEYS_PER_PIECE
+    assert most <= 2 * KEYS_PER_PIECE
+    revision = machine.store.revision
+    with pytest.raises(KvError, match="looks at over"):
+        in_steps(machine, TxnRequest((), (put, *(OLD_RANGE,) * (MAX_KEYS // COUNT + 1))))
+    assert machine.store.revision == revision
+
+
+@pytest.mark.parametrize("command", [DeleteRangeRequest(b"\0", b"\0"), LeaseRevokeRequest(1)], ids=["delete", "revoke"])
+def test_long_keys_make_short_pieces(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = KvMachine()
+    execute(machine, LeaseGrantRequest(60, 1))
+    prefix = b"k" * (KEY_BYTES_PER_PIECE // 8)
+    for number in range(40):
+        execute(machine, PutRequest(prefix + b"%d" % number, lease=1))
+    deleted = list[int]()
+    count, delete = 0, Store.delete
+
+    def counting(store: Store, key: bytes) -> None:
+        nonlocal count
+        count += len(key)
+        delete(store, key)
+
+    monkeypatch.setattr(Store, "delete", counting)
+    in_steps(machine, command, lambda: deleted.append(count))
+    sizes_of_pieces = [other - one for one, other in zip([0, *deleted], [*deleted, count], strict=True)]
+    assert 40 * len(prefix) <= sum(sizes_of_pieces) == count
+    assert max(sizes_of_pieces) <= 2 * KEY_BYTES_PER_PIECE
+    assert not machine.store.count(Interval(b"", None))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_large_values_are_sorted_in_short_pieces(reverse: bool) -> None:
+    values = [number * 7 % 50 for number in range(50)]
+    steps = sorted_in_pieces(values, reverse=reverse, size=lambda value: BYTES_PER_PIECE // 4)
+    pieces = 0
+
+    def counted() -> Steps[list[int]]:
+        nonlocal pieces
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            pieces += 1
+            yield
+
+    assert run_at_once(counted()) == sorted(values, reverse=reverse)
+    assert pieces == 2 * 13
+
+
+def test_comparisons_that_do_not_hold_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = filled()
+    counted = looked_at(monkeypatch)
+    fails = Compare(CompareResult.GREATER, CompareTarget.VERSION, b"0", version=9, range_end=b"1")
+    nested = RequestOp(request_txn=TxnRequest((fails,)))
+    pieces = []
+    put = RequestOp(request_put=PutRequest(b"new"))
+    in_steps(machine, TxnRequest((), (put, *(nested,) * 20)), lambda: pieces.append(counted.since()))
+    assert max(pieces) <= KEYS_PER_PIECE + 8
 
 
 @given(st.lists(STEPS, max_size=25))
