@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors import client_requests, leader_replication
+from kraft_trio.actors import client_requests, leader_replication, repeated_batches
 from kraft_trio.actors.leader_fetches import LeaderFetches
 from kraft_trio.actors.leader_replication import LeaderReplication
 from kraft_trio.actors.pending_appends import PendingAppends
@@ -330,7 +330,8 @@ def a_repeated_batch_is_acknowledged_at_once() -> Iterable[Change]:
 
 @mutant(breaks="a truncation restores the earlier producer states", found_by=(21,), run=OFFERED_AGAIN)
 def producers_are_remembered_over_a_truncation() -> Iterable[Change]:
-    return [(LogState, "_truncate_producers_to", lambda *_: None)]
+    """The leader would also compare the batch with its log."""
+    return [(LogState, "_truncate_producers_to", lambda *_: None), (repeated_batches, "_holds", lambda *_: True)]
 
 
 @mutant(breaks="the leader appends a batch as its client sent it", found_by=(0, 23), run=GARBLED)

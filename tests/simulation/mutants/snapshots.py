@@ -222,6 +222,9 @@ def the_checksums_of_a_snapshot_are_not_looked_at() -> Iterable[Change]:
 
 @mutant(breaks="a fetched snapshot is checked before it gets its name", found_by=(18, 19), run=ROTTEN_AT_THE_LEADER)
 def a_fetched_snapshot_is_not_checked() -> Iterable[Change]:
+    async def check(*_: Any) -> None:
+        pass
+
     async def finish(self: Any) -> Any:
         count = SnapshotCount()
         count.add(next(snapshot_reader.read_batches(self._part, self.snapshot_id.epoch)))
@@ -229,7 +232,7 @@ def a_fetched_snapshot_is_not_checked() -> Iterable[Change]:
         self._ended = True
         return count.summary(self.snapshot_id)
 
-    return [(SnapshotDownload, "finish", finish)]
+    return [(SnapshotDownload, "_check", check), (SnapshotDownload, "finish", finish)]
 
 
 @mutant(breaks="a state machine starts from the newest snapshot", found_by=(8,), run=TAKEN)
