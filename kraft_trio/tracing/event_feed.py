@@ -57,6 +57,7 @@ class EventFeed:
         self._wall_clock_ms = wall_clock_ms
         self._kept: deque[bytes] = deque(maxlen=KEPT)
         self._newest: deque[dict[str, Any]] = deque(maxlen=TOLD)
+        self._shared_id: dict[str, Any] | None = None
         self._readers: set[Reader] = set()
         self._next_id = 0
 
@@ -65,8 +66,15 @@ class EventFeed:
         return len(self._readers)
 
     def newest(self) -> list[dict[str, Any]]:
-        """The newest events, oldest first.  `id` counts those of this process."""
-        return list(self._newest)
+        """The newest events, oldest first.  `id` counts those of this process.
+
+        The newest SHARED_ID comes first if the others have pushed it out.  It is said once a minute, and the two
+        processes change the voters' endpoints in turn meanwhile.
+        """
+        told = list(self._newest)
+        if self._shared_id is not None and self._shared_id["id"] < told[0]["id"]:
+            told.insert(0, self._shared_id)
+        return told
 
     def heard(self, line: str, fields: Mapping[str, Any]) -> None:
         """Take one line of the node's log.  Never blocks or fails."""
@@ -79,6 +87,8 @@ class EventFeed:
         fields_told = {"atMs": self._wall_clock_ms(), "what": line, **told}
         event = f"id: {self._next_id}\nevent: {kind}\ndata: {json.dumps(fields_told)}\n\n".encode()
         self._newest.append({"id": self._next_id, **fields_told})
+        if line == SHARED_ID:
+            self._shared_id = self._newest[-1]
         self._next_id += 1
         self._kept.append(event)
         for reader in self._readers:

@@ -6,7 +6,7 @@ import json
 
 import trio
 
-from kraft_trio.tracing.event_feed import KEPT, MAX_TEXT, MAX_WAITING, EventFeed
+from kraft_trio.tracing.event_feed import KEPT, MAX_TEXT, MAX_WAITING, SHARED_ID, TOLD, EventFeed
 
 
 def feed() -> EventFeed:
@@ -47,6 +47,21 @@ async def test_a_new_reader_gets_the_newest_events_first() -> None:
     with events.reading() as arrivals:
         assert data_of(arrivals.receive_nowait())["epoch"] == 5
         assert arrivals.statistics().current_buffer_used == KEPT - 1
+
+
+def test_events_that_follow_a_shared_id_do_not_push_it_out_of_the_status() -> None:
+    """Two processes on copies of one directory report their listeners in turn: three events each time."""
+    events = feed()
+    events.heard(SHARED_ID, {"node_id": 3, "reason": "old"})
+    events.heard(SHARED_ID, {"node_id": 3, "reason": "two processes"})
+    for offset in range(TOLD - 1):
+        events.heard("voter change appended", {"offset": offset})
+    assert len(events.newest()) == TOLD
+    events.heard("voter change appended", {"offset": TOLD})
+    told = events.newest()
+    assert [(told[0]["what"], told[0]["reason"], told[0]["id"])] == [(SHARED_ID, "two processes", 1)]
+    assert [event["what"] for event in told].count(SHARED_ID) == 1
+    assert len(told) == TOLD + 1
 
 
 async def test_a_slow_reader_is_cut_off_alone() -> None:
