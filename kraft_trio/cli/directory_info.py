@@ -28,6 +28,7 @@ from kraft_trio.storage.partition_files import (
     offsets_of,
 )
 from kraft_trio.storage.quorum_state import QuorumStateFile
+from kraft_trio.storage.quorum_state_check import refuse_missing_quorum_state
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotBatch, open_snapshot, summarize
 
 
@@ -131,6 +132,8 @@ def _describe_partition(disk: Disk, partition: str, info: DirectoryInfo) -> None
         info.problems.append(str(error))
     try:
         info.election_state = QuorumStateFile(disk, join(partition, QUORUM_STATE)).read()
+        if info.election_state is None:
+            refuse_missing_quorum_state(disk, partition)
     except (StorageError, OSError) as error:
         info.problems.append(str(error))
 

@@ -19,6 +19,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import DAMAGED
+from kraft_trio.storage.quorum_state_check import refuse_missing_quorum_state
 from kraft_trio.storage.real_disk import RealDisk
 
 DISK_TIMEOUT_S: Final = 2.0
@@ -90,6 +91,10 @@ def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
     if disk.exists(path):
         noted = disk.read_bytes(path).decode("utf-8", "replace").strip()
         return f"{path}: a read found damage: {noted}. Replace the disk."
+    try:
+        refuse_missing_quorum_state(disk, partition_path(directory, config.topic_name))
+    except StorageError as error:
+        return f"{error}."
     free_bytes = disk.free_bytes(directory)
     if free_bytes is not None and free_bytes < LITTLE_BYTES:
         return f"{directory}: the disk has {room_text(free_bytes)} left. A node whose disk is full ends: make room."

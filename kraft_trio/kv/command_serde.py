@@ -78,7 +78,8 @@ class CommandSerde:
         except KeyError:
             raise SerdeError(f"command {code!r}: unknown; is this version of the store too old?") from None
         except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
-            raise SerdeError(f"no command of the key-value store: {error}") from None
+            # Some errors of msgpack have no text.
+            raise SerdeError(f"no command of the key-value store: {str(error) or type(error).__name__}") from None
         return command
 
 

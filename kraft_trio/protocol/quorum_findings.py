@@ -197,8 +197,9 @@ def _stopped_state_machines(situation: Situation) -> Iterator[Finding]:
             stopped.setdefault(claim.state_machine_problem, []).append(claim)
     for problem, claims in stopped.items():
         names = ", ".join(claim.name for claim in claims)
+        verb = "goes" if len(claims) == 1 else "go"
         text = (
-            f"The state machine has stopped on {names}, which go on replicating and voting: {problem}. If a newer "
+            f"The state machine has stopped on {names}, which {verb} on replicating and voting: {problem}. If a newer "
             "version of the application decodes the record, start that. If none does, name its offset in "
             "kraft.state.machine.skip.offsets on all nodes, and restart them."
         )

@@ -14,7 +14,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.checkpoint import write_bootstrap_checkpoint
 from kraft_trio.storage.disk import DirectoryLock, Disk, join
-from kraft_trio.storage.known_identity import ONLY_A_QUORUMS, PARTITION_SUFFIX, known_directory_id
+from kraft_trio.storage.known_identity import ONLY_A_QUORUMS, PARTITION_SUFFIX, known_directory_id, quorum_state_in
 from kraft_trio.storage.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
@@ -70,13 +70,20 @@ def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
 def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None) -> MetaProperties | None:
     """Return the content of meta.properties; None if the directory is not formatted.
 
-    Raises StorageError.  If the file is damaged, the error says how to restore it for that node.
+    Raises StorageError.  If the file is damaged, or missing where a node has run, the error says how to restore it for
+    that node.
     """
     path = join(directory, META_PROPERTIES)
     try:
         data = disk.read_bytes(path)
     except FileNotFoundError:
-        return None
+        state = None if node_id is None else quorum_state_in(disk, directory)
+        if node_id is None or state is None:
+            return None
+        raise StorageError(
+            f"{path}: missing, expected beside {state}: a node has run here; "
+            f"{_how_to_restore(disk, directory, node_id)}"
+        ) from None
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
@@ -176,6 +183,7 @@ class LockedDirectory:
                 raise UnavailableDirectoryError(f"{directory}: there is no such directory; {_MOUNT_OR_FORMAT}")
             if not disk.exists(join(directory, META_PROPERTIES)):
                 disk.list_directory(directory)  # raises OSError if this is a file
+                read_meta_properties(disk, directory, node_id)
                 raise UnavailableDirectoryError(f"{directory}: not formatted; {_MOUNT_OR_FORMAT}")
             lock = disk.lock(join(directory, LOCK))
         except OSError as error:

@@ -57,6 +57,14 @@ def known_directory_id(disk: Disk, directory: str, node_id: int) -> KnownId | No
     return None
 
 
+def quorum_state_in(disk: Disk, directory: str) -> str | None:
+    """Return the path of a partition's quorum-state, which a node writes when it first runs; None if there is none."""
+    if not disk.exists(directory):
+        return None
+    paths = (join(partition, partition_files.QUORUM_STATE) for partition in _partitions(disk, directory))
+    return next((path for path in paths if disk.exists(path)), None)
+
+
 def _partitions(disk: Disk, directory: str) -> Iterator[str]:
     for name in disk.list_directory(directory):
         path = join(directory, name)

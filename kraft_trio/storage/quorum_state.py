@@ -27,6 +27,9 @@ from kraft_trio.storage.unreadable import blank_text, shown
 log = get_logger(__name__)
 
 REPLACE_IT: Final = "replace this voter as if its disk were lost: a new directory id"
+VOTE_LOST: Final = (
+    f"{REPLACE_IT}; an only voter has the only copy: keep its directory, and run `kraft storage recover --unsafe-epoch`"
+)
 RETRY_S: Final = 0.1
 """Delay before retrying a write that found no free file descriptor."""
 _NOBODY = -1
@@ -83,14 +86,14 @@ def decode_quorum_state(path: str, data: bytes) -> ElectionState:
 def _decode(path: str, data: bytes) -> tuple[ElectionState, StoredVoters]:
     blank = blank_text(data)
     if blank is not None:
-        raise StorageError(f"{path}: {blank}, expected a line of JSON; {REPLACE_IT}")
+        raise StorageError(f"{path}: {blank}, expected a line of JSON; {VOTE_LOST}")
     line, _, rest = data.partition(b"\n")
     decoded = _decode_line(path, line)
     second_line = _SECOND_LINE.fullmatch(rest)
     if rest and (second_line is None or int(second_line[1], 16) != crc32c(line)):
         raise StorageError(
             f"{path}: line 2: {shown(rest.strip())}, expected the CRC-32C of line 1, {crc32c(line):08x}: "
-            f"the file is damaged, and what this node has voted for is not known; {REPLACE_IT}"
+            f"the file is damaged, and what this node has voted for is not known; {VOTE_LOST}"
         )
     return decoded
 
@@ -99,7 +102,7 @@ def _decode_line(path: str, line: bytes) -> tuple[ElectionState, StoredVoters]:
     try:
         fields = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
-        raise StorageError(f"{path}: not a line of JSON: {error}; {REPLACE_IT}") from None
+        raise StorageError(f"{path}: not a line of JSON: {error}; {VOTE_LOST}") from None
     if not isinstance(fields, dict):
         raise StorageError(f"{path}: {type(fields).__name__}, expected an object")
     version = _integer(path, fields, "data_version", 0, 1)

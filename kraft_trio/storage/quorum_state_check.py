@@ -12,7 +12,7 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.quorum_state import REPLACE_IT
+from kraft_trio.storage.quorum_state import REPLACE_IT, VOTE_LOST
 
 log = get_logger(__name__)
 
@@ -36,7 +36,7 @@ def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
         if size:
             raise StorageError(
                 f"{join(directory, partition_files.QUORUM_STATE)}: missing, expected beside {path}, which has {size} "
-                f"bytes: what this node has voted for is forgotten; {REPLACE_IT}"
+                f"bytes: what this node has voted for is forgotten; {VOTE_LOST}"
             )
 
 

@@ -57,8 +57,9 @@ def check_static_voters(path: str, stored: StoredVoters, log: Log) -> None:
     raise StorageError(
         f"{path}: the voters were {_told(before)}, but controller.quorum.voters names {_told(configured)}: "
         f"{_told(disjoint.after)} could elect a leader without what {_told(disjoint.before)} committed, and this node "
-        f"would drop it; {_stop_first(before, configured)}name {_told(before)} again, run `kraft features upgrade`, and "
-        f"then add or remove voters with `kraft metadata-quorum` (`kraft storage recover {ACCEPT}` accepts the loss)"
+        f"would drop it; {_stop_first(before, configured)}name {_told(before)} again, run `kraft features upgrade`, "
+        f"and then add or remove voters with `kraft metadata-quorum` (`kraft storage recover {ACCEPT}` "
+        "accepts the loss)"
     )
 
 
@@ -84,7 +85,9 @@ def _stop_first(before: tuple[int, ...], after: tuple[int, ...]) -> str:
     if not joined:
         return ""
     many = len(joined) > 1
-    return f"if {_told(joined)} began with {'blank disks' if many else 'a blank disk'}, stop {'them' if many else 'it'}; "
+    return (
+        f"if {_told(joined)} began with {'blank disks' if many else 'a blank disk'}, stop {'them' if many else 'it'}; "
+    )
 
 
 def _told(ids: tuple[int, ...]) -> str:

@@ -83,6 +83,20 @@ async def test_a_damaged_file_is_written_again_as_the_message_says(
         assert node.key == key
 
 
+@on_cluster(voters=1)
+async def test_a_missing_file_is_written_again_as_the_message_says(cluster: Cluster) -> None:
+    """A node has run there: formatting it would give the only copy another name."""
+    machine = await stopped_with_records(cluster)
+    key = cluster.key_of(1)
+    machine.disk.remove(META)
+    text = await refusal(cluster)
+    assert text == (
+        f"{META}: missing, expected beside {machine.partition_path}/quorum-state: a node has run here; restore the "
+        "file from a copy, or write it again: version=1, node.id=1, cluster.id=… (as on the other nodes), "
+        f"directory.id={directory_id_to_text(key.directory_id)} (as in {machine.partition_path}/{0:020}.log)"
+    )
+
+
 @on_cluster(voters=3)
 async def test_the_newest_set_that_names_the_node_counts(cluster: Cluster) -> None:
     """The disk was replaced, and the log has both directory ids."""

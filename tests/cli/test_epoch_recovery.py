@@ -14,6 +14,7 @@ from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.expectations import values_of
 from tests.actors.test_epoch_limits import store_epochs, stored_epoch
 from tests.cli.test_recovery import files_of, kill_all, recovered
+from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 
 
@@ -100,6 +101,13 @@ async def test_a_sole_voter_gets_a_new_quorum_state_for_one_that_is_lost(
     machine.disk.remove(path)
     if content is not None:
         machine.disk.replace_now(path, content)
+    if content != b"{}":  # That message names the field.
+        advice = (
+            "; an only voter has the only copy: keep its directory, and run `kraft storage recover --unsafe-epoch`$"
+        )
+        with pytest.raises(StorageError, match=advice):
+            async with lone_node(cluster, 1):
+                pytest.fail("it runs")
     with pytest.raises(ConfigError, match="the log ends in epoch 1; expected an epoch above"):
         await lowered(machine, 1)
     assert (await lowered(machine, 2)).lines()["Epoch"] == "unknown, then 2"

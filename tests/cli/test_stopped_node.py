@@ -12,6 +12,7 @@ import trio
 from harness.ports import free_ports
 from kraft_trio import NodeConfig, VoterSet, first_voter, format_node, random_uuid
 from kraft_trio.cli import explain_command, run, stopped_node
+from kraft_trio.cli.directory_info import describe_directory
 from kraft_trio.cli.stopped_node import directory_problem, with_directory
 from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -116,6 +117,13 @@ def test_what_a_directory_tells(tmp_path: Path) -> None:
     assert problem_of(config) == (
         f"{node}/__cluster_metadata-0/damaged: a read found damage: wrong CRC. Replace the disk."
     )
+    (node / "__cluster_metadata-0" / "damaged").unlink()
+    log = node / "__cluster_metadata-0" / f"{0:020}.log"
+    log.write_bytes(b"record")
+    missing = f"{node}/__cluster_metadata-0/quorum-state: missing, expected beside {log}, which has 6 bytes: "
+    assert str(problem_of(config)).startswith(missing)
+    assert describe_directory(RealDisk(), config).problems == [str(problem_of(config)).removesuffix(".")]
+    log.unlink()
     properties = node / "meta.properties"
     properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
     assert problem_of(config) == f"{node}: formatted for node 2, not for node.id=1."

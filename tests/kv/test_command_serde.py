@@ -70,6 +70,12 @@ def test_records_of_others_are_passed_over() -> None:
     assert saved(machine) == before
 
 
+@pytest.mark.parametrize("data", [b"", b"\xc1\xc1", b"\x91", b"\x01", b"\x91\x01\x02"])
+def test_bytes_that_are_no_command_are_refused_with_a_reason(data: bytes) -> None:
+    with pytest.raises(SerdeError, match=r"^no command of the key-value store: \w"):
+        SERDE.decode(PREFIX + data)
+
+
 def test_a_command_of_a_newer_version_stops_the_replica() -> None:
     with pytest.raises(SerdeError, match="command 99: unknown"):
         apply_bytes(KvMachine(), PREFIX + b"\x91\x63")

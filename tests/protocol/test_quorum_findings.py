@@ -99,6 +99,17 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("ok", "survival", "survives 1 more failure now"),
         ],
     ),
+    "a record that one node cannot decode": (
+        Situation((says(1, state_machine_problem="offset 4 is bad"), says(2), says(3)), led(UP, UP, UP)),
+        [
+            (
+                "critical",
+                "stopped-state-machine",
+                "The state machine has stopped on node 1, which goes on replicating and voting: offset 4 is bad.",
+            ),
+            ("ok", "survival", "survives 1 more failure now"),
+        ],
+    ),
     "one voter": (
         Situation((says(1, voter_ids=(1,)),), led(UP)),
         [("note", "survival", "survives no more failure now: 1 of 1 voter is up, and 1 is needed")],
