@@ -18,7 +18,7 @@ from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_files import DAMAGED
+from kraft_trio.storage.partition_files import DAMAGED, QUORUM_STATE
 from kraft_trio.storage.quorum_state_check import refuse_missing_quorum_state
 from kraft_trio.storage.real_disk import RealDisk
 
@@ -87,12 +87,14 @@ def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
         return f"{directory}: not formatted. Mount its disk."
     if properties.node_id != config.node_id:
         return f"{directory}: formatted for node {properties.node_id}, not for node.id={config.node_id}."
-    path = join(partition_path(directory, config.topic_name), DAMAGED)
+    partition = partition_path(directory, config.topic_name)
+    path = join(partition, DAMAGED)
     if disk.exists(path):
         noted = disk.read_bytes(path).decode("utf-8", "replace").strip()
         return f"{path}: a read found damage: {noted}. Replace the disk."
     try:
-        refuse_missing_quorum_state(disk, partition_path(directory, config.topic_name))
+        if not disk.exists(join(partition, QUORUM_STATE)):
+            refuse_missing_quorum_state(disk, partition)
     except StorageError as error:
         return f"{error}."
     free_bytes = disk.free_bytes(directory)

@@ -16,9 +16,11 @@ from kraft_trio.cli.directory_info import describe_directory
 from kraft_trio.cli.stopped_node import directory_problem, with_directory
 from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import SaslNetwork
 from kraft_trio.storage.quarantine import note_damage
+from kraft_trio.storage.quorum_state import encode_quorum_state
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.wire.tcp_network import TcpNetwork
 
@@ -123,6 +125,10 @@ def test_what_a_directory_tells(tmp_path: Path) -> None:
     missing = f"{node}/__cluster_metadata-0/quorum-state: missing, expected beside {log}, which has 6 bytes: "
     assert str(problem_of(config)).startswith(missing)
     assert describe_directory(RealDisk(), config).problems == [str(problem_of(config)).removesuffix(".")]
+    state = node / "__cluster_metadata-0" / "quorum-state"
+    state.write_bytes(encode_quorum_state(ElectionState(1), 1, VoterSet()))
+    assert problem_of(config) is None
+    state.unlink()
     log.unlink()
     properties = node / "meta.properties"
     properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
