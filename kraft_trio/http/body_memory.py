@@ -1,4 +1,4 @@
-"""Limits the memory of request bodies, and of parts of streams that clients do not read.
+"""Limits the memory of request bodies, of long answers, and of parts of streams that clients do not read.
 
 If they are too large together, the address with the most loses its largest.
 """

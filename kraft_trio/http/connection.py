@@ -309,6 +309,9 @@ class HttpExchange:
         if not self._head.is_http_1_0:
             await self._connection.send(b"\r\n")
 
+    def hold(self, size: int) -> None:
+        self._connection.hold(size)
+
     async def end(self) -> None:
         self._is_complete = True
         data = self._head_of_stream(JSON)

@@ -66,6 +66,9 @@ class Exchange(Protocol):
     async def stream_pieces(self, size: int, pieces: AsyncIterator[bytes]) -> None:
         """Send a part of the response, of `size` bytes, which comes in pieces.  The client gets it as one chunk."""
 
+    def hold(self, size: int) -> None:
+        """Note that the response takes so many bytes of memory until it is sent, besides what `stream` is given."""
+
     async def end(self) -> None:
         """Say that the streamed response is complete."""
 

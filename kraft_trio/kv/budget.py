@@ -54,6 +54,11 @@ class Budget:
     def without_limits(cls) -> Budget:
         return cls(None, None)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the answer belongs to a command, or to a transaction."""
+        return self._max_bytes is not None
+
     def look_at(self, keys: Sequence[bytes]) -> None:
         """Note that keys are looked at.  Raises KvError."""
         self._keys += len(keys)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, cast, overload
 
 from kraft_trio.kv.budget import KEYS_PER_PIECE, Budget, Steps, run_at_once
 from kraft_trio.kv.errors import EMPTY_KEY, KvError
@@ -70,6 +71,8 @@ def range_in_pieces(
     more = 0 < request.limit < len(kvs)
     if more:
         del kvs[request.limit :]
+    if request.keys_only and not budget.is_limited:
+        return RangeResponse(header, cast(Any, WithoutValues(kvs)) if kvs else (), more, count)
     if request.keys_only:
         kvs = yield from _without_values(kvs)
     budget.answer(kvs)
@@ -104,13 +107,40 @@ def _value_size(kv: KeyValue) -> int:
     return len(kv.value)
 
 
+class WithoutValues(Sequence[KeyValue]):
+    """Versions whose values are left out when they are looked at: a copy of each takes ten times as much memory."""
+
+    def __init__(self, kvs: Sequence[KeyValue]) -> None:
+        self._kvs = kvs
+
+    def __len__(self) -> int:
+        return len(self._kvs)
+
+    @overload
+    def __getitem__(self, index: int) -> KeyValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[KeyValue]: ...
+    def __getitem__(self, index: int | slice) -> KeyValue | Sequence[KeyValue]:
+        found = self._kvs[index]
+        return _without_value(found) if isinstance(found, KeyValue) else WithoutValues(found)
+
+    def __iter__(self) -> Iterator[KeyValue]:
+        return map(_without_value, self._kvs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _without_value(kv: KeyValue) -> KeyValue:
+    return KeyValue(kv.key, kv.create_revision, kv.mod_revision, kv.version, b"", kv.lease)
+
+
 def _without_values(kvs: list[KeyValue]) -> Steps[list[KeyValue]]:
     keys: list[KeyValue] = []
     for start in range(0, len(kvs), KEYS_PER_PIECE):
-        keys += [
-            KeyValue(kv.key, kv.create_revision, kv.mod_revision, kv.version, b"", kv.lease)
-            for kv in kvs[start : start + KEYS_PER_PIECE]
-        ]
+        keys += map(_without_value, kvs[start : start + KEYS_PER_PIECE])
         yield
     return keys
 

@@ -17,6 +17,8 @@ from kraft_trio.http.exchange import BodyTooLarge, Exchange
 from kraft_trio.http.limits import HttpLimits
 
 MAX_BODY_BYTES = 1000
+HELD_BYTES = 100_000
+"""What an answer is said to take."""
 LIMITS = HttpLimits(connections=1)
 
 
@@ -67,6 +69,10 @@ class Application:
         elif exchange.path == "/wait":
             await exchange.body(MAX_BODY_BYTES)
             await self._wait(exchange)
+        elif exchange.path == "/held":
+            exchange.hold(HELD_BYTES)
+            await exchange.stream(b"first")
+            await exchange.end()
         elif exchange.path == "/parts":
             while part := await exchange.next_part():
                 await exchange.stream(part)

@@ -12,6 +12,7 @@ from kraft_trio.http.connection import HttpConnection
 from kraft_trio.http.parser import RequestParser
 from tests.http.one_client import (
     GET,
+    HELD_BYTES,
     HOST,
     LIMITS,
     MAX_BODY_BYTES,
@@ -189,3 +190,18 @@ async def test_what_is_not_read_of_a_stream_counts_as_memory(
             await client.until(b"\r\n0\r\n\r\n")
             await trio.testing.wait_all_tasks_blocked()
             assert not memory.taken
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(HELD_BYTES - 1, True), (2 * HELD_BYTES, False)])
+async def test_a_long_answer_counts_as_memory_until_it_is_sent(
+    autojump_clock: trio.testing.MockClock, limit: int, is_cut: bool
+) -> None:
+    memory = BodyMemory(limit)
+    async with connected(memory=memory) as client:
+        await client.send(GET.replace(b"/b", b"/held"))
+        if is_cut:
+            assert await client.rest() == b""
+        else:
+            await client.until(b"\r\n0\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+        assert not memory.taken

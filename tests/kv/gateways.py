@@ -53,6 +53,10 @@ class FakeExchange:
     status: int = 0
     query: str = ""
     peer_host: str = "client"
+    held: int = 0
+
+    def hold(self, size: int) -> None:
+        self.held = size
 
     @property
     def has_client_certificate(self) -> bool:

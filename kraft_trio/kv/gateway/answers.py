@@ -24,6 +24,8 @@ SMALL_BYTES: Final = 16 * 1024
 """An answer with less is encoded at once."""
 _LOOKED_AT: Final = 512
 _ID_BYTES: Final = 32
+_POINTER_BYTES: Final = 8
+_STATUS_BYTES: Final = 64
 
 
 async def send_answer(exchange: Exchange, answer: object, turns: ReadTurns) -> None:
@@ -31,6 +33,7 @@ async def send_answer(exchange: Exchange, answer: object, turns: ReadTurns) -> N
     if _size(answer) < SMALL_BYTES:
         await exchange.respond(200, dumps(answer))
         return
+    exchange.hold(_held_bytes(answer))
     chunks = dump_chunks(answer)
     await turns.begin_part(size=CHUNK_CHARACTERS)
     chunk = next(chunks)
@@ -67,6 +70,15 @@ def _size(answer: object) -> int:
         ]
         return sum(_size(part) for some in parts for part in some)
     return 0
+
+
+def _held_bytes(answer: object) -> int:
+    """The memory of a list that may have any length.  What is in it belongs to the store."""
+    if isinstance(answer, RangeResponse):
+        return _POINTER_BYTES * len(answer.kvs)
+    if isinstance(answer, LeaseTimeToLiveResponse):
+        return _POINTER_BYTES * len(answer.keys)
+    return _STATUS_BYTES * len(answer.leases) if isinstance(answer, LeaseLeasesResponse) else 0
 
 
 def _size_of(kvs: Iterable[KeyValue]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -18,6 +19,8 @@ T = TypeVar("T")
 
 UNITS_PER_TURN: Final = 64
 KEYS_PER_UNIT: Final = 32
+LARGE_READS: Final = 4
+"""Reads of more than a piece that an address has under way."""
 _UNITS_PER_PIECE: Final = KEYS_PER_PIECE // KEYS_PER_UNIT
 
 asker: ContextVar[str] = ContextVar("asker", default="")
@@ -30,6 +33,8 @@ class ReadTurns:
     def __init__(self) -> None:
         self._wanted = trio.lowlevel.ParkingLot()
         self._lane = ClientLane(self._wanted, UNITS_PER_TURN)
+        self._large: WeakValueDictionary[str, trio.Semaphore] = WeakValueDictionary()
+        """Places for the large reads of each address."""
 
     async def run(self) -> None:
         """Let those who wait begin, turn by turn, until cancelled."""
@@ -38,8 +43,15 @@ class ReadTurns:
     async def finish(self, steps: Steps[T], keys: int) -> T:
         """Do work in pieces, each in its turn, and return its result.  `run` must be running.
 
-        `keys` is how many keys it may look at.
+        `keys` is how many keys it may look at.  An address has few large reads at once, because each keeps what it has
+        read.
         """
+        if keys <= KEYS_PER_PIECE:
+            return await self._finish(steps, keys)
+        async with self._large.setdefault(asker.get(), trio.Semaphore(LARGE_READS)):
+            return await self._finish(steps, keys)
+
+    async def _finish(self, steps: Steps[T], keys: int) -> T:
         units = min(1 + keys // KEYS_PER_UNIT, _UNITS_PER_PIECE)
         while True:
             await self._enter(units)
