@@ -31,9 +31,10 @@ NOTHING = Compare(CompareResult.NOT_EQUAL, key=kv.START, range_end=kv.END)
 def play(arena: Arena) -> None:
     """With 40,000 keys and one value of 700 KB."""
     keys = arena.count(40_000, 4_000)
+    old = RequestOp(request_range=RangeRequest(kv.START, kv.END, revision=kv.revision(arena, arena.leader)))
     kv.fill(arena, keys)
     kv.ask_gateway(arena, PutRequest(LARGE, bytes(VALUE_BYTES)))
-    for command in commands(keys):
+    for command in (*commands(keys), TxnRequest((), (PUT, *(old,) * 127))):
         kv.ask_gateway(arena, command)
         kv.produce(arena, [command])
     for record in records():

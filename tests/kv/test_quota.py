@@ -7,6 +7,7 @@ import trio
 
 from kraft_trio.kv import KvError, KvMachine
 from kraft_trio.kv.budget import VERSION_BYTES
+from kraft_trio.kv.gateway.upkeep import QUOTA_EVERY_S
 from kraft_trio.kv.machine import MAX_MEMBER_CHARACTERS, MAX_MEMBERS
 from kraft_trio.kv.requests import (
     AlarmAction,
@@ -150,6 +151,19 @@ async def test_the_leaders_quota_is_in_force_on_all_nodes(cluster: Cluster) -> N
         await cluster.wait_until_alike()
         assert len({machine.space.quota_bytes for machine in machines}) == 1
         assert len({tuple(saved(machine)) for machine in machines}) == 1
+
+
+@on_cluster(**kv_setup())
+async def test_a_quota_that_a_client_of_the_topic_has_set_does_not_last(cluster: Cluster) -> None:
+    """Else the alarm that it raises could not be disarmed before another node leads."""
+    leader = await cluster.wait_for_leader()
+    async with gateways(cluster) as serving:
+        client = serving.clients[leader.key.id]
+        await leader.append([SetQuota(1)])
+        assert (await client.post("/v3/kv/put", {"key": b64("k")}))[0] == 429
+        await trio.sleep(QUOTA_EVERY_S + 1)
+        await client.post("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
+        assert (await client.post("/v3/kv/put", {"key": b64("k")}))[0] == 200
 
 
 @on_cluster(**kv_setup(voters=1))

@@ -18,6 +18,7 @@ ADVANCE_EVERY_S: Final = 0.5
 LARGEST_STEP_MS: Final = 1000
 """A leader that was paused or blocked does not let leases end whose renewals have waited behind it."""
 COMPACT_EVERY_S: Final = 60.0
+QUOTA_EVERY_S: Final = 10.0
 
 
 class Upkeep:
@@ -64,11 +65,13 @@ class Upkeep:
             await self._propose(Advance(now_ms), epoch)
 
     async def _set_quota(self, epoch: int) -> None:
-        """Let the quota of this node be in force."""
-        before = self._service.machine.space.quota_bytes
-        if before != self._quota_bytes:
-            log.info("quota of the store set", quota_bytes=self._quota_bytes, before=before)
-            await self._propose(SetQuota(self._quota_bytes), epoch)
+        """Let the quota of this node be in force, also after a client's record has set another one."""
+        while True:
+            before = self._service.machine.space.quota_bytes
+            if before != self._quota_bytes:
+                log.info("quota of the store set", quota_bytes=self._quota_bytes, before=before)
+                await self._propose(SetQuota(self._quota_bytes), epoch)
+            await trio.sleep(QUOTA_EVERY_S)
 
     async def _compact(self, epoch: int) -> None:
         """Keep the newest revisions and those that were made since the last look."""
