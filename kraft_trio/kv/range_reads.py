@@ -128,7 +128,7 @@ class WithoutValues(Sequence[KeyValue]):
         return map(_without_value, self._kvs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+        return isinstance(other, Sequence) and len(self) == len(other) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
