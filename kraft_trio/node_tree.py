@@ -130,7 +130,7 @@ class NodeTree(Generic[R]):
         self.fetch_problem = FetchProblem()
         self.restored = RestoredVoters(environment.wall_clock_ms)
         self.lost_records = LostRecords()
-        self.own_address = OwnAddress(environment.network, config)
+        self.own_address = OwnAddress(network, environment.network, config)
         self.other_disks = OtherDisks()
         self._access = AccessControl(config, FORWARDER_CLIENT_ID, self.refusals) if config.authorizer else None
         context = NodeContext(

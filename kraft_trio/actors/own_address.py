@@ -27,8 +27,9 @@ class OwnAddress:
     address that does not answer at all is not held against the node: behind a NAT, a node may not reach its own.
     """
 
-    def __init__(self, network: Network, config: NodeConfig) -> None:
-        """`network` is that without TLS: who answers does not matter."""
+    def __init__(self, secured: Network, network: Network, config: NodeConfig) -> None:
+        """`network` is that without TLS and SASL: whoever answers will do.  `secured` leaves no failed handshake."""
+        self._secured = secured
         self._network = network
         self._config = config
         listener = config.controller_listener_name
@@ -61,7 +62,7 @@ class OwnAddress:
         while not self._is_known and self._announced is not None:
             try:
                 with trio.move_on_after(WITHIN_S):
-                    await trio.aclose_forcefully(await self._network.connect(self._announced))
+                    await trio.aclose_forcefully(await self._connect(self._announced))
             except NetworkError as error:
                 if self.dead is None:
                     self.dead = self._announced
@@ -74,3 +75,9 @@ class OwnAddress:
                 continue
             self._is_known, self.dead = True, None
             self._changed.set()
+
+    async def _connect(self, endpoint: Endpoint) -> trio.abc.AsyncResource:
+        try:
+            return await self._secured.connect(endpoint)
+        except NetworkError:
+            return await self._network.connect(endpoint)

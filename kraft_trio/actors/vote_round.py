@@ -7,6 +7,7 @@ import math
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.voter_addresses import AnotherDiskError
 from kraft_trio.errors import ApiNotServedError, NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import VoteRoundEnded
@@ -72,6 +73,8 @@ class VoteRound:
             try:
                 response = await self._context.addresses.ask(voter, VOTE, self._request(voter), wait_ms)
             except (NetworkError, ApiNotServedError) as error:
+                if isinstance(error, AnotherDiskError):
+                    self._context.other_disks.answered(voter.key, is_other=True, voters=self._voters)
                 log.debug("no vote", voter_id=voter.id, epoch=self._context.epoch, reason=str(error))
                 self._unreachable.add(voter.id)
                 await self._end_if_decided()

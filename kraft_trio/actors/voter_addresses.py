@@ -32,6 +32,10 @@ Before, a node would vote in place of another one at whose advertised endpoint i
 _SOMEBODY_ELSE: Final = frozenset({ErrorCode.invalid_voter_key, ErrorCode.inconsistent_cluster_id})
 
 
+class AnotherDiskError(NetworkError):
+    """A node with the voter's id, but another directory id, has answered where the voter is looked for first."""
+
+
 class VoterAddresses:
     """Where one node looks for the voters.  It alone changes `whereabouts`."""
 
@@ -102,7 +106,10 @@ class VoterAddresses:
         errors = (getattr(response, "error", None), getattr(response, "partition_error", None))
         if hinted is not None and hinted != logged and any(error in _SOMEBODY_ELSE for error in errors):
             self._fail(voter, endpoint)
-            raise NetworkError(f"{api.name} to voter {voter.key}: another node answers at {endpoint}")
+            is_same_id = ErrorCode.invalid_voter_key in errors
+            raise (AnotherDiskError if is_same_id else NetworkError)(
+                f"{api.name} to voter {voter.key}: another node answers at {endpoint}"
+            )
         if endpoint == hinted:
             self.whereabouts = self.whereabouts.trusting(voter.id)
         return response

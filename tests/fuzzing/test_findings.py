@@ -75,5 +75,9 @@ def test_lists_in_lists_take_no_more_memory_than_msgpack_allows(name: str, prefi
     long_list = b"\xdd" + (20_000).to_bytes(4, "big")
     data = (prefix + 1023 * long_list).ljust(64 * 1024, b"\xc0")
     check_memory(DECODERS[name], data)
+    without_bound = attrs.evolve(DECODERS[name], memory_per_byte=0, memory_at_least=MEMORY_AT_LEAST)
+    if name == "kv-commands":  # They are counted before they are decoded.
+        check_memory(without_bound, data)
+        return
     with pytest.raises(Excess):
-        check_memory(attrs.evolve(DECODERS[name], memory_per_byte=0, memory_at_least=MEMORY_AT_LEAST), data)
+        check_memory(without_bound, data)

@@ -17,7 +17,7 @@ from trio._channel import MemoryChannelState
 
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.log_client import LogClient
-from kraft_trio.errors import NotLeaderError
+from kraft_trio.errors import NotLeaderError, UnsupportedVersionError
 from kraft_trio.node import Node
 from kraft_trio.running import run_node
 from kraft_trio.simulation import Cluster, Setup
@@ -118,6 +118,12 @@ async def add_and_remove(stage: Stage) -> None:
         await stage.admin.remove_metadata_voter(observer.key)
 
 
+async def refused_registration(stage: Stage) -> None:
+    """Only Kafka's active controller has registrations."""
+    with suppress(UnsupportedVersionError):
+        await stage.admin.unregister_controller(3)
+
+
 ADMIN_CLIENT: dict[str, Call] = {
     "add_metadata_voter": add_and_remove,
     "alter_partition_reassignments": lambda stage: stage.admin.alter_partition_reassignments((1, 2, 3)),
@@ -127,6 +133,7 @@ ADMIN_CLIENT: dict[str, Call] = {
     "remove_metadata_voter": add_and_remove,
     "take_snapshot": lambda stage: stage.admin.take_snapshot(stage.cluster.endpoint_of(1)),
     "transfer_leadership": lambda stage: stage.admin.transfer_leadership(3),
+    "unregister_controller": refused_registration,
     "update_features": lambda stage: stage.admin.update_features({"kraft.version": 1}, validate_only=True),
 }
 

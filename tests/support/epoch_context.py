@@ -72,7 +72,7 @@ def lone_epoch(cluster: Cluster, node_id: int, stamp: Stamp, log_config: LogConf
         fetch_problem=FetchProblem(),
         restored=RestoredVoters(lambda: 0),
         lost_records=LostRecords(),
-        own_address=OwnAddress(network, config),
+        own_address=OwnAddress(network, network, config),
         other_disks=OtherDisks(),
         removal=RemovalMarker(machine.disk, machine.partition_path, cluster.key_of(node_id)),
         client=client,
