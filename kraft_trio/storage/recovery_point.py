@@ -3,8 +3,8 @@
 A power failure may lose any part of the unsynced writes and keep later ones.  Such a hole, with whole batches after it,
 looks like damage.  The recovery point tells the two apart: before it, the log is damaged; behind it, the log ends.
 
-The high watermark in it decides nothing: it lets a later process say which of the records that it truncates were
-committed once.
+The high watermark in it is never above what this log has synced, so opening the log takes it for a promise, too.  It
+also lets a later process say which of the records that it truncates were committed once.
 
 The file is one small record, overwritten in place after each sync of the log, and made durable once a second.  It may
 lag, but must never be ahead: before a truncation it goes back durably.  A clean stop takes the synced end out of it,
