@@ -80,4 +80,6 @@ class OwnAddress:
         try:
             return await self._secured.connect(endpoint)
         except NetworkError:
+            if self._secured is self._network:
+                raise
             return await self._network.connect(endpoint)
