@@ -16,7 +16,7 @@ from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
-from kraft_trio.protocol.voter_changes import Refused, serves_no_votes
+from kraft_trio.protocol.voter_changes import Refused, serves_no_votes, tells_no_listener
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
 from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
@@ -144,6 +144,16 @@ class VoterChangeSteps:
         """Whether, within the last fetch timeout, the replica held all that this log had at the time."""
         lately = trio.current_time() - self._context.config.fetch_timeout_ms / 1000
         return self._leader.progress.is_caught_up(key, lately)
+
+    def broker_problem(self, key: ReplicaKey) -> Refused | None:
+        """The refusal of a broker that serves Vote, because it has a listener of controllers (KAFKA-19021).
+
+        A replica of kraft-trio tells by its Fetch that it is no controller; those of Apache Kafka do not.
+        """
+        progress = self._leader.progress.get(key)
+        if progress is None or progress.kraft_versions is None or len(progress.listeners):
+            return None
+        return tells_no_listener(key)
 
     async def ask_versions(self, change: VoterChange, voter: Voter) -> VersionRange | Refused:
         """Ask the voter which kraft.versions it supports, until it answers or the change's time is over.

@@ -211,7 +211,7 @@ class VoterChangeCoordinator:
         3. Ask the new voter, on the listener that the quorum will use, for its ApiVersions.
         4. Check that it serves Vote there, and supports the finalized kraft.version.
         5. Wait until it has caught up with this log.
-        6. When it is this change's turn, check again, and append the VotersRecord.
+        6. When it is this change's turn, check again, also that it is no broker, and append the VotersRecord.
         7. The record is in force at once, because the log folds it.
         8. Wait until the majority of the new set has committed it.
         9. Answer.
@@ -228,6 +228,7 @@ class VoterChangeCoordinator:
             async with self._steps.in_turn(change):
                 if self._steps.is_caught_up(voter.key):
                     self._require_no_reassignment()
+                    require(self._steps.broker_problem(voter.key))
                     voters = require(add_voter(self._steps.voters, attrs.evolve(voter, kraft_versions=versions)))
                     await self._steps.append(change, self._steps.record_of(voters))  # 6, 7
                     if not ack_when_committed:

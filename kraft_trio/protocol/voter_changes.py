@@ -70,6 +70,14 @@ def serves_no_votes(voter: Voter, endpoint: Endpoint) -> Refused:
     )
 
 
+def tells_no_listener(key: ReplicaKey) -> Refused:
+    """The refusal of a replica of kraft-trio whose Fetch names no listener, as only a broker's does (KAFKA-19021)."""
+    return Refused(
+        "INVALID_REQUEST",
+        f"replica {key} has told the leader no listener: it is a broker; expected process.roles=controller",
+    )
+
+
 def excess_of(endpoints: Endpoints) -> str | None:
     """Which limit a replica's listeners exceed, or None."""
     if not len(endpoints):

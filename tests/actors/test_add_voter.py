@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import attrs
 import pytest
 import trio
 
@@ -49,6 +50,21 @@ async def test_a_listener_of_a_broker_is_refused(cluster: Cluster) -> None:
     assert str(response.error_message).startswith(
         f"replica {cluster.key_of(4)} serves no votes at {for_clients}: it is a broker, or that is its listener for "
     )
+    assert leader.log.end_offset == end
+    assert voters_everywhere(cluster, 1, 2, 3)
+
+
+@on_cluster(observers=1, started=(1, 2, 3))
+async def test_a_broker_with_a_listener_of_controllers_is_refused(cluster: Cluster) -> None:
+    """KAFKA-19021.  It serves Vote there; but as it fetches, it tells the leader no listener."""
+    cluster._configs[4] = attrs.evolve(cluster.config_of(4), process_roles=("broker",))
+    await cluster.machines[4].start()
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    end = leader.log.end_offset
+    response = await add_voter(cluster, leader, cluster.key_of(4))
+    assert response.error == ErrorCode.invalid_request
+    assert str(response.error_message).startswith(f"replica {cluster.key_of(4)} has told the leader no listener: ")
     assert leader.log.end_offset == end
     assert voters_everywhere(cluster, 1, 2, 3)
 
