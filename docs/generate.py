@@ -33,6 +33,7 @@ from kraft_trio.kv.budget import (
 from kraft_trio.kv.proto_json import MAX_ITEMS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
+from kraft_trio.protocol.findings.table import RULES
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
 from kraft_trio.security.sasl_mechanisms import MAX_SCRAM_TOKEN_BYTES
 from kraft_trio.simulation import Cluster
@@ -134,6 +135,15 @@ def transitions() -> str:
         label = event.name.lower().replace("_", " ") + epoch + (" *" if transition.durable else "")
         lines.append(f"    {origin.__name__} --> {transition.to.__name__}: {label}\n")
     return f"```mermaid\nstateDiagram-v2\n{''.join(lines)}```\n"
+
+
+def explained() -> str:
+    """What `explain` says: a row for each rule, in the order of the table, the most severe severity first."""
+    rows = [
+        (f"`{rule.code}`", rule.when.value, " or ".join(one.value for one in rule.severities), rule.cause, rule.advice)
+        for rule in RULES
+    ]
+    return _table(("code", "if", "severity", "what is so", "what it advises"), rows)
 
 
 def versions() -> str:
@@ -330,6 +340,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "config-keys": config_keys,
     "tls-keys": partial(config_keys, TLS_KEYS),
     "sasl-keys": partial(config_keys, SASL_KEYS),
+    "findings": explained,
     "metrics": metrics,
     "scenario-header": scenario_header,
     "scenario-steps": scenario_steps,

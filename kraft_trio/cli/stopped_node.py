@@ -12,9 +12,8 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.config.kafka_start import why_kafkas
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.finding import room_text
-from kraft_trio.protocol.leaderless_findings import runs_nevertheless
-from kraft_trio.protocol.quorum_findings import LITTLE_BYTES
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.protocol.findings.machines import LITTLE_BYTES
+from kraft_trio.protocol.quorum_situation import Claim, Situation, runs_nevertheless
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join

@@ -12,6 +12,7 @@ import attrs
 
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.survival import Survival, survival_of
+from kraft_trio.protocol.tls_problems import tls_problem
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 
 
@@ -177,3 +178,8 @@ def survivals(situation: Situation) -> tuple[Survival, ...]:
 
 def end_of(claim: Claim) -> tuple[int, int]:
     return (-1, -1) if claim.log_end is None else (claim.log_end.epoch, claim.log_end.offset)
+
+
+def runs_nevertheless(claim: Claim) -> bool:
+    """Whether the node runs although it did not answer."""
+    return claim.refused_login is not None or tls_problem(claim.problem) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kraft_trio.protocol.quorum_findings import DAY_MS
+from kraft_trio.protocol.findings.machines import DAY_MS
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey

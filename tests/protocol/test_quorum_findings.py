@@ -8,8 +8,10 @@ import attrs
 import pytest
 
 from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.quorum_findings import LITTLE_BYTES, contradictions, findings
-from kraft_trio.protocol.quorum_situation import Situation, survivals
+from kraft_trio.protocol.findings.machines import LITTLE_BYTES
+from kraft_trio.protocol.findings.table import RULES
+from kraft_trio.protocol.quorum_findings import contradictions, findings
+from kraft_trio.protocol.quorum_situation import Restored, Situation, survivals
 from kraft_trio.protocol.types import directory_id_to_text
 from tests.protocol.situations import (
     ALL,
@@ -95,8 +97,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
                 "stopped-state-machine",
                 "The state machine has stopped on node 1, node 2, node 3, which go on replicating and voting: offset 4 "
                 "is bad. If a newer version",
-            ),
-            ("ok", "survival", "survives 1 more failure now"),
+            )
         ],
     ),
     "a record that one node cannot decode": (
@@ -106,8 +107,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
                 "critical",
                 "stopped-state-machine",
                 "The state machine has stopped on node 1, which goes on replicating and voting: offset 4 is bad.",
-            ),
-            ("ok", "survival", "survives 1 more failure now"),
+            )
         ],
     ),
     "one voter": (
@@ -180,11 +180,11 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     ),
     "two leaders of one epoch": (
         Situation((says(1), says(2, leader=2), says(3)), led(UP, UP, UP)),
-        [("critical", "two-leaders", "Nodes 1 and 2 are all named as leader of epoch 5"), ("ok", "survival", "")],
+        [("critical", "two-leaders", "Nodes 1 and 2 are all named as leader of epoch 5")],
     ),
     "nodes of two clusters": (
         Situation((says(1), says(2, cluster_id="d"), says(3)), led(UP, UP, UP)),
-        [("critical", "clusters", "node 1 to c, node 2 to d"), ("ok", "survival", "")],
+        [("critical", "clusters", "node 1 to c, node 2 to d")],
     ),
     "nobody answers": (
         Situation((silent(1), silent(2))),
@@ -256,8 +256,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
                 "critical",
                 "lost-records",
                 "Node 2 says that committed records are lost: offsets 8 to 57, which. A majority of",
-            ),
-            ("ok", "survival", ""),
+            )
         ],
     ),
     "too few voters answer": (
@@ -391,6 +390,61 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((silent(1), kafka(2, 1))),
         [("critical", "no-leader", "No leader answers (node 2 names node 1), and no node tells who the voters are")],
     ),
+    "two processes have a voter's id": (
+        Situation((says(1, shared_id=(2, "x")), says(2), says(3)), led(UP, UP, UP)),
+        [("critical", "shared-id", "Two processes have node id 2: node 1 says that x.")],
+    ),
+    "two processes have an observer's id": (
+        Situation((says(1, shared_id=(9, "x")), says(2), says(3)), led(UP, UP, UP)),
+        [("warning", "shared-id", "Two processes have node id 9"), ("ok", "survival", "")],
+    ),
+    "an old copy of a directory runs": (
+        Situation((says(1, restored=(Restored(2, 9, 4, has_caught_up=False),)), says(2), says(3)), led(UP, UP, UP)),
+        [("critical", "restored-voter", "It counts as blank until it has caught up.")],
+    ),
+    "an old copy of a directory has caught up": (
+        Situation((says(1, restored=(Restored(2, 9, 4, has_caught_up=True),)), says(2), says(3)), led(UP, UP, UP)),
+        [("warning", "restored-voter", "It has caught up, and counts again."), ("ok", "survival", "")],
+    ),
+    "the leader denies a node what replicas ask": (
+        Situation((says(1), says(2, denied_as="User:n"), says(3)), led(UP, UP, UP)),
+        [("warning", "node-denied", "The leader denies node 2 CLUSTER_ACTION as User:n"), ("ok", "survival", "")],
+    ),
+    "one node denies DESCRIBE beside a leader": (
+        Situation((says(1), says(2, denial="User:a"), says(3)), led(UP, UP, UP)),
+        [("warning", "denied", "Node 2 runs, but denies DESCRIBE to User:a."), ("ok", "survival", "")],
+    ),
+    "the directory of a silent node was looked at": (
+        Situation((says(1), says(2), attrs.evolve(silent(3), directory_problem="/d: x.")), led(UP, UP, UP)),
+        [
+            ("warning", "directory", "Node 3 does not answer. Found on this machine: /d: x."),
+            ("note", "not-reached", ""),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "a change that is not committed, and no leader": (
+        Situation((says(1, leader=None, has_uncommitted_change=True), silent(2), silent(3))),
+        [
+            ("critical", "no-majority", ""),
+            ("warning", "uncommitted-voters", "The voters 1, 2, 3 come from a voter change that is not committed."),
+        ],
+    ),
+    "a change to a set that survives as much": (
+        Situation(ALL, led(UP, UP, UP, committed_voter_ids=(1, 2, 3))),
+        [
+            ("warning", "pending-change", ""),
+            ("ok", "survival", ""),
+            ("ok", "survival-before", "If the change is undone, the quorum survives 1 more failure now"),
+        ],
+    ),
+    "a change from two voters to three": (
+        Situation(ALL, led(UP, UP, UP, committed_voter_ids=(1, 2))),
+        [
+            ("warning", "pending-change", ""),
+            ("note", "survival-before", "If the change is undone, the quorum survives no more failure now"),
+            ("ok", "survival", ""),
+        ],
+    ),
 }
 
 
@@ -400,6 +454,23 @@ def test_what_is_concluded(situation: Situation, expected: list[tuple[str, str, 
     assert [(finding.severity.value, finding.code) for finding in found] == [row[:2] for row in expected]
     for finding, (_, _, text) in zip(found, expected, strict=True):
         assert text in finding.text
+
+
+def test_every_rule_is_staged_and_says_what_its_row_says() -> None:
+    """Findings have the code and a severity of their row, and each severity is staged."""
+    said = set()
+    for situation, _ in SITUATIONS.values():
+        for rule in RULES:
+            found = list(rule.find(situation)) if rule.when.holds(situation) else []
+            assert all(one.code == rule.code and one.severity in rule.severities for one in found)
+            said |= {(rule.code, one.severity) for one in found}
+    assert said == {(rule.code, severity) for rule in RULES for severity in rule.severities}
+
+
+def test_nothing_is_called_ok_beside_what_is_critical() -> None:
+    for situation, _ in SITUATIONS.values():
+        severities = {finding.severity for finding in findings(situation)}
+        assert not {Severity.CRITICAL, Severity.OK} <= severities
 
 
 def test_contradictions_are_marked() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from kraft_trio.protocol import quorum_findings
+from kraft_trio.protocol.findings import machines
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 from kraft_trio.security.certificates import KEY_STORE, TRUST_STORE, Certificate, first_expiry
 from kraft_trio.status import explained
@@ -41,7 +41,7 @@ async def test_commands_to_copy_name_a_file_that_tells_how_to_connect(
 async def test_a_certificate_that_expires_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the tests last until the year 3000."""
     monkeypatch.setattr(explained, "ANSWER_MS", 60_000)
-    monkeypatch.setattr(quorum_findings, "SOON_DAYS", 10**6)
+    monkeypatch.setattr(machines, "SOON_DAYS", 10**6)
     async with nodes_of(configs(tmp_path, range(1, 2))) as [node]:
         await node.append([b"x"])
         found = (await Explained(node.tree).fields())["findings"]

@@ -1,0 +1,165 @@
+"""How a quorum with a leader does: what it survives, which voters are behind, what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from kraft_trio.protocol.finding import (
+    RECOVER,
+    START,
+    Finding,
+    Severity,
+    capitalized,
+    ids_text,
+    number_word,
+    quorum_command,
+    start_command,
+)
+from kraft_trio.protocol.findings.connecting import CLOSED_LINE, is_closed
+from kraft_trio.protocol.findings.identities import has_other_directory
+from kraft_trio.protocol.findings.machines import is_little_room
+from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, runs_nevertheless
+from kraft_trio.protocol.replica_health import Health
+from kraft_trio.protocol.survival import survival_of
+from kraft_trio.protocol.types import NO_DIRECTORY_ID
+from kraft_trio.protocol.voter_set import majority_of
+
+
+def survival(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    yield _survival(report.voter_ids, _up(report), start=start_command(situation))
+
+
+def survival_before(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    if report.committed_voter_ids:
+        yield _survival(report.committed_voter_ids, _up(report), is_hypothetical=True)
+
+
+def voters_behind(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    can_commit = len(_up(report)) >= majority_of(len(report.voters))
+    for voter in report.voters:
+        if not voter.health.is_up:
+            advice, command = _advice(situation, voter, can_commit=can_commit)
+            text = f"Voter {voter.id} is {voter.health.status.value}: {voter.health.reason}. {advice}"
+            yield Finding(Severity.WARNING, "voter-behind", text, command)
+
+
+def not_reached(situation: Situation) -> Iterator[Finding]:
+    up = _up(report_of(situation))
+    for claim in situation.claims:
+        if claim.problem is not None and claim.node_id in up and not runs_nevertheless(claim):
+            text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
+            text += f" {CLOSED_LINE}" if is_closed(claim) else ""
+            yield Finding(Severity.NOTE, "not-reached", text)
+
+
+def no_commit(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    if report.high_watermark < 0:
+        text = f"Nothing has been committed in epoch {report.epoch} yet. A majority must fetch from the leader."
+        yield Finding(Severity.WARNING, "no-commit", text)
+
+
+def pending_change(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    if report.committed_voter_ids:
+        sets = f"{ids_text(report.voter_ids)} after {ids_text(report.committed_voter_ids)}"
+        change = f"A voter change is not committed: {sets}."
+        needed = f"It needs a majority of {ids_text(report.voter_ids)}, and no other change can begin until then."
+        describe = quorum_command(situation, "describe --status")
+        yield Finding(Severity.WARNING, "pending-change", f"{change} {needed}", describe)
+
+
+def reassignment(situation: Situation) -> Iterator[Finding]:
+    report = report_of(situation)
+    if report.target_voter_ids:
+        status = report.reassignment_status or "under way"
+        text = f"The voters are being reassigned to {ids_text(report.target_voter_ids)}: {status}."
+        cancel = quorum_command(situation, "reassign --cancel")
+        yield Finding(Severity.NOTE, "reassignment", text, cancel)
+
+
+def report_of(situation: Situation) -> LeaderReport:
+    """The leader's report, in a situation that has one."""
+    assert situation.report is not None, "asked without a leader"
+    return situation.report
+
+
+def _up(report: LeaderReport) -> list[int]:
+    return [voter.id for voter in report.voters if voter.health.is_up]
+
+
+def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tuple[str, str | None]:
+    """What to do about a voter that is not up, and the command to copy."""
+    claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    if voter.health.status is not Health.OFFLINE:
+        if claim is not None and claim.fetch_problem is not None:
+            return f"It gets no records from the leader: {_fetch_problem(claim.fetch_problem)}", None
+        return "It has just started, or its disk or its network is slow.", None
+    if claim is not None and claim.problem is None:
+        if _is_of_other_cluster(situation, claim):
+            return f"Another cluster's node answers at its address, {claim.endpoint}.", None
+        if has_other_directory(claim, voter):
+            return "Its node runs with another directory id.", None
+        if claim.leader_id != situation.leader_id:
+            return _isolation(situation, claim), None
+        why = "its log tells why." if claim.fetch_problem is None else _fetch_problem(claim.fetch_problem)
+        return f"Its node runs, but does not fetch from the leader: {why}", None
+    if claim is not None and runs_nevertheless(claim):
+        return "Its node runs, but refuses the connection, or is refused.", None
+    if claim is not None and is_little_room(claim):
+        return "Its disk was nearly full: make room, and start it.", START
+    start, command = "Look at the end of its log; start it, or restart it if it hangs", start_command(situation)
+    if not can_commit or voter.directory_id == NO_DIRECTORY_ID:  # A static voter cannot be replaced.
+        return f"{start}.", command
+    replace = quorum_command(situation, f"replace -i {voter.id}")
+    return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command
+
+
+def _fetch_problem(problem: str) -> str:
+    """In a sentence.  The node itself is not told as whom the leader knows it."""
+    if "authorization_failed" in problem:
+        return f"{problem}. The line `request denied` in the log there tells as whom, and why."
+    return f"{problem}."
+
+
+def _is_of_other_cluster(situation: Situation, claim: Claim) -> bool:
+    """Whether both clusters are known, the claim's and the leader's, and differ."""
+    leader = next((one for one in situation.answers if one.node_id == situation.leader_id), None)
+    known = None if leader is None else leader.cluster_id
+    return claim.cluster_id != known and None not in (claim.cluster_id, known)
+
+
+def _isolation(situation: Situation, claim: Claim) -> str:
+    """Of a voter that answers here and does not follow the leader: which link to look at."""
+    leader = next((one for one in situation.claims if one.node_id == situation.leader_id), None)
+    place = "the leader" if leader is None else f"node {leader.node_id} at {leader.endpoint}"
+    known = "no leader" if claim.leader_id is None else f"node {claim.leader_id} as leader"
+    last = "" if claim.fetch_problem is None else f" Its last Fetch failed: {claim.fetch_problem}."
+    return f"Its node answers here, but knows {known}: see whether it reaches {place}, and is reached from there.{last}"
+
+
+def _survival(
+    voter_ids: Collection[int], up: Iterable[int], *, start: str = START, is_hypothetical: bool = False
+) -> Finding:
+    """What the voters survive, or would survive if an uncommitted change were undone."""
+    code = "survival-before" if is_hypothetical else "survival"
+    prefix = "if the change is undone, " if is_hypothetical else ""
+    survival = survival_of(voter_ids, up)
+    spare, needed = survival.spare, survival.majority
+    total = "1 voter is" if len(voter_ids) == 1 else f"{len(voter_ids)} voters are"
+    counts = f"{len(survival.up_ids)} of {total} up, and {needed} {'is' if needed == 1 else 'are'} needed"
+    if spare < 0:
+        text = f"{prefix}nothing can be committed: {counts}."
+        if is_hypothetical:
+            return Finding(Severity.WARNING, code, capitalized(text))
+        down = ids_text(set(voter_ids) - set(survival.up_ids))
+        advice = f"Start {number_word(-spare)} of the voters {down}. {RECOVER}"
+        return Finding(Severity.CRITICAL, code, f"{capitalized(text)} {advice}", start)
+    if spare == 0:
+        text = f"the quorum survives no more failure now: {counts}."
+        return Finding(Severity.WARNING if len(voter_ids) > 2 else Severity.NOTE, code, capitalized(prefix + text))
+    text = f"the quorum survives {'1 more failure' if spare == 1 else f'{spare} more failures'} now: {counts}."
+    return Finding(Severity.OK, code, capitalized(prefix + text))
