@@ -14,7 +14,8 @@ from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_layout import table
 from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.stopped_node import own_endpoint, with_directory
-from kraft_trio.client.claims import ask_all
+from kraft_trio.client.claims import CLIENT_ID, ask_all
+from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.config.values import PLAINTEXT
 from kraft_trio.errors import NetworkError
@@ -58,6 +59,7 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     async def look() -> Situation:
         fetch_timeout_ms = FETCH_TIMEOUT_MS if config is None else config.fetch_timeout_ms
         told = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
+        told = await ClusterReader(network, CLIENT_ID).look(told, timeout_ms)
         return told if config is None else await with_directory(told, config)
 
     now_ms = time.time_ns() // 1_000_000
@@ -84,12 +86,17 @@ def claims_text(situation: Situation) -> str:
     return "\n".join([*([table(rows)] if len(rows) > 1 else []), *told])
 
 
+def _name(claim: Claim) -> str:
+    kind = " witness" if claim.is_witness else " broker" if claim.is_broker else ""
+    return f"{_text(claim.node_id)}{kind}"
+
+
 def _row(situation: Situation, claim: Claim) -> tuple[str, ...]:
     wrong = contradictions(situation, claim)
     voters = None if claim.voter_ids is None else ",".join(map(str, claim.voter_ids))
     marked = (("epoch", claim.epoch), ("leader", claim.leader_id), ("voters", voters))
     return (
-        _text(claim.node_id),
+        _name(claim),
         claim.endpoint,
         *(_text(value) + ("!" if name in wrong else "") for name, value in marked),
         _text(claim.reported_end if claim.log_end is None else claim.log_end),

@@ -6,23 +6,33 @@ import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, TypeGuard, TypeVar
+from uuid import UUID
 
 import attrs
 import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
-from kraft_trio.client.node_answer import answer_of
+from kraft_trio.client.node_answer import NodeAnswer, answer_of
 from kraft_trio.client.quorum_description import QuorumDescription, health_of
 from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.key import MAX_INT32
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Restored, Situation, VoterReport
+from kraft_trio.protocol.quorum_situation import (
+    Claim,
+    LeaderReport,
+    ObserverReport,
+    Restored,
+    Situation,
+    VoterReport,
+)
+from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text
 from kraft_trio.security.sasl_network import LoginRefusedError
 from kraft_trio.tracing.event_feed import SHARED_ID
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
+from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.connection import Connection
@@ -97,14 +107,19 @@ def situation_of(told: Mapping[Endpoint, Told], fetch_timeout_ms: int) -> Situat
             claims[key] = claim
     newest = newest_description(told)
     report = None if newest is None else report_of(newest, fetch_timeout_ms)
-    all_claims = [claim if newest is None else completed(claim, newest) for claim in claims.values()]
+    all_claims = [claim if newest is None else completed(claim, newest, report) for claim in claims.values()]
     return Situation(tuple(sorted(all_claims, key=_place)), report)
 
 
-def completed(claim: Claim, quorum: QuorumDescription) -> Claim:
-    """The claim with what the leader says of the node, if the node itself does not tell, as Kafka's controllers."""
+def completed(claim: Claim, quorum: QuorumDescription, report: LeaderReport | None = None) -> Claim:
+    """The claim with what the leader says of the node, if the node itself does not tell, as Kafka's controllers.
+
+    A node that fetches with another directory id than the voter of its id, which does not, has a blank or another disk.
+    """
     if claim.problem is not None or claim.node_id is None:
         return claim
+    if report is not None and claim.directory_id is None:
+        claim = attrs.evolve(claim, directory_id=_fetching_disk(claim.node_id, report))
     states = (*quorum.voters, *quorum.observers)
     ends = [state.log_end_offset for state in states if state.key.id == claim.node_id]
     is_leader, high_watermark = claim.node_id == quorum.leader_id, quorum.high_watermark
@@ -115,6 +130,14 @@ def completed(claim: Claim, quorum: QuorumDescription) -> Claim:
             high_watermark if is_leader and high_watermark >= 0 and claim.high_watermark is None else None
         ),
     )
+
+
+def _fetching_disk(node_id: int, report: LeaderReport) -> UUID | None:
+    """With which directory id a node fetches, if the voter of its id is not up."""
+    if any(voter.id == node_id and voter.health.is_up for voter in report.voters):
+        return None  # After a change of disks, the leader lists the old one as an observer for a while.
+    fetching = {one.directory_id for one in report.observers if one.id == node_id and one.fetches}
+    return fetching.pop() if len(fetching) == 1 else None
 
 
 def newest_description(told: Mapping[Endpoint, Told]) -> QuorumDescription | None:
@@ -135,6 +158,14 @@ def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
         committed_voter_ids=tuple(state.key.id for state in quorum.committed_voters),
         target_voter_ids=tuple(state.key.id for state in quorum.target_voters),
         reassignment_status=quorum.reassignment_status,
+        observers=tuple(
+            ObserverReport(
+                state.key.id,
+                state.key.directory_id,
+                fetches=health_of(quorum, state, fetch_timeout_ms).status is not Health.OFFLINE,
+            )
+            for state in quorum.observers
+        ),
     )
 
 
@@ -173,10 +204,12 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
     try:
         metadata = await _if_served(connection, METADATA, MetadataRequest(topics=None), timeout_ms)
+        serves_clients, registered_ids = metadata is not None, None
         if metadata is None:
             cluster = await _if_served(connection, DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS), timeout_ms)
             if cluster is not None and not cluster.error:
                 metadata = MetadataResponse(cluster.brokers, cluster.cluster_id, cluster.controller_id)
+                registered_ids = tuple(sorted(broker.id for broker in cluster.brokers))
         replica = await _if_served(connection, REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(with_status=True), timeout_ms)
         described = None
         with trio.move_on_after(timeout_ms / 2000):
@@ -189,11 +222,15 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     answer = None if described is None else answer_of(endpoint, metadata, described)
     description = None if answer is None else answer.description
     epoch, leader_id, voter_ids = None, None, None
-    for topic in () if metadata is None else metadata.topics[:1]:
+    is_broker = serves_clients and replica is None
+    forwarding_problem = _forwarding_problem(described, answer, timeout_ms) if is_broker else None
+    if is_broker and description is None:
+        answer = None  # It names any broker as the controller.
+    for topic in () if metadata is None or is_broker else metadata.topics[:1]:  # a broker's are the application's
         for partition in topic.partitions[:1]:
             epoch, voter_ids = partition.leader_epoch, tuple(partition.replicas)
             leader_id = partition.leader_id if partition.leader_id >= 0 else None
-    if epoch is None and answer is not None:  # a controller of Kafka
+    if epoch is None and answer is not None:  # a controller or broker of Kafka
         epoch, leader_id = answer.view.leader_epoch, answer.view.leader_id
         voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
     is_told = replica is not None and replica.error == ErrorCode.none
@@ -230,9 +267,24 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         state_machine_problem=line_of(status.get("stateMachineProblem")),
         voter_keys=voter_keys_of(status),
         dead_address=line_of(status.get("deadAddress")),
+        registered_ids=registered_ids if replica is None else None,
+        is_broker=is_broker,
+        forwarding_problem=forwarding_problem,
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
+
+
+def _forwarding_problem(
+    described: DescribeQuorumResponse | None, answer: NodeAnswer | None, timeout_ms: int
+) -> str | None:
+    """Why a broker, which passes the question on to the active controller, has no answer to it."""
+    if described is None or answer is None:
+        return f"no answer within {timeout_ms // 2} ms"
+    if answer.description is not None or described.error is ErrorCode.cluster_authorization_failed:
+        return None
+    error = described.error if described.error is not ErrorCode.none else described.partition_error
+    return answer.view.problem or f"answers {error.name}"
 
 
 def status_of(text: str | None) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.client.claims import MAX_NODES, Told, ask_node, named_by, others_named, situation_of
+from kraft_trio.client.claims import CLIENT_ID, MAX_NODES, Told, ask_node, named_by, others_named, situation_of
+from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.dashboard.history import History
 from kraft_trio.dashboard.node_watch import NodeWatch
+from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.network import Network
@@ -20,6 +22,8 @@ ANSWER_MS: Final = 2000
 """Time in which a node must answer."""
 ASK_EVERY_S: Final = 1.0
 """Pause between an answer and the next question to the same node."""
+CLUSTER_EVERY_S: Final = 5.0
+"""Pause between two looks at the metadata of Kafka's controllers."""
 FORGET_S: Final = 120.0
 """A node that no other names any more, and that has been silent for so long, is not asked any more."""
 
@@ -52,10 +56,12 @@ class QuorumWatch:
         self._lookers = 0
         self._wanted = trio.Event()
         self._news = trio.Event()
+        self._cluster: KafkaCluster | None = None
 
     async def run(self) -> None:
         """Ask until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_cluster)
             while True:
                 await self._wanted.wait()
                 self._follow(nursery)
@@ -95,7 +101,9 @@ class QuorumWatch:
     def situation(self) -> Situation:
         """What the newest answers say together."""
         found = situation_of(self.told(), self._fetch_timeout_ms)
-        return attrs.evolve(found, command_config=self._command_config, now_ms=self.wall_clock_ms())
+        return attrs.evolve(
+            found, command_config=self._command_config, now_ms=self.wall_clock_ms(), cluster=self._cluster
+        )
 
     def _follow(self, nursery: trio.Nursery) -> None:
         """Begin to ask nodes that are new, and forget those that are gone."""
@@ -113,6 +121,14 @@ class QuorumWatch:
             if is_silent and watch.endpoint not in wanted:
                 del self._watches[watch.endpoint]
                 self._asking.pop(watch.endpoint).cancel()
+
+    async def _read_cluster(self) -> None:
+        reader = ClusterReader(self._network, CLIENT_ID)
+        while True:
+            await self._wanted.wait()
+            looked = await reader.look(situation_of(self.told(), self._fetch_timeout_ms), ANSWER_MS)
+            self._cluster = looked.cluster
+            await trio.sleep(CLUSTER_EVERY_S if looked.report is not None else ASK_EVERY_S)
 
     async def _ask(self, watch: NodeWatch, scope: trio.CancelScope) -> None:
         with scope:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.survival import Survival, survival_of
 from kraft_trio.protocol.tls_problems import tls_problem
@@ -75,6 +76,12 @@ class Claim:
     """The voters that it knows, with their directory ids, if it tells."""
     dead_address: str | None = None
     """The address that it announces, if nobody listens there."""
+    registered_ids: tuple[int, ...] | None = None
+    """The controllers that are registered, as this controller of Kafka's tells; None if it is none, or does not."""
+    is_broker: bool = False
+    """Whether it is a broker of Kafka's, which tells nothing of the quorum itself but asks the active controller."""
+    forwarding_problem: str | None = None
+    """Why a broker did not get the active controller's answer."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 
@@ -93,6 +100,16 @@ class VoterReport:
 
 
 @attrs.frozen
+class ObserverReport:
+    """A replica that fetches and does not vote, as the leader sees it."""
+
+    id: int
+    directory_id: UUID | None = None
+    fetches: bool = True
+    """Whether it has fetched within the fetch timeout."""
+
+
+@attrs.frozen
 class LeaderReport:
     """The quorum as its leader describes it.  The committed voters are empty if no voter change is uncommitted."""
 
@@ -103,6 +120,7 @@ class LeaderReport:
     committed_voter_ids: tuple[int, ...] = ()
     target_voter_ids: tuple[int, ...] = ()
     reassignment_status: str | None = None
+    observers: tuple[ObserverReport, ...] = ()
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -119,6 +137,8 @@ class Situation:
     """The clock of the asker, in ms since 1970.  A recorded situation has none."""
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
+    cluster: KafkaCluster | None = None
+    """What the metadata of Kafka's controllers says; None for other quorums, and if it was not read."""
 
     @cached_property
     def answers(self) -> tuple[Claim, ...]:

@@ -47,3 +47,7 @@ class Broker:
         finally:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()

@@ -37,7 +37,12 @@ async def board_when(port: int, is_so: Callable[[dict[str, Any]], bool]) -> dict
 
 
 def test_controllers_of_kafka_are_shown(controllers: Controllers) -> None:
-    board = trio.run(board_when, controllers.ports[1], lambda board: board["leaderId"] == 1 and board["voters"])
+
+    def is_shown(board: dict[str, Any]) -> bool:
+        told = {finding["code"] for finding in board["findings"]}
+        return board["leaderId"] == 1 and bool(board["voters"]) and "no-broker" in told
+
+    board = trio.run(board_when, controllers.ports[1], is_shown)
     assert board["epoch"] >= 1
     [claim] = [claim for claim in board["claims"] if claim["nodeId"] == 1]
     assert (claim["problem"], claim["leaderId"], claim["role"]) == (None, 1, None)

@@ -13,6 +13,7 @@ from kraft_trio.protocol.findings.table import RULES
 from kraft_trio.protocol.quorum_findings import contradictions, findings
 from kraft_trio.protocol.quorum_situation import Restored, Situation, survivals
 from kraft_trio.protocol.types import directory_id_to_text
+from tests.protocol import controllers_situations
 from tests.protocol.situations import (
     ALL,
     LAGGING,
@@ -446,6 +447,8 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         ],
     ),
 }
+
+SITUATIONS |= controllers_situations.SITUATIONS
 
 
 @pytest.mark.parametrize(("situation", "expected"), SITUATIONS.values(), ids=SITUATIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraft_trio.protocol.findings import connecting, identities, leaderless, led, losses, machines
+from kraft_trio.protocol.findings import connecting, controllers, identities, leaderless, led, losses, machines
 from kraft_trio.protocol.findings.rule import CRITICAL, NOTE, OK, WARNING, Rule, When
 
 RULES: Final = (
@@ -279,5 +279,85 @@ RULES: Final = (
         "The voters are being reassigned.",
         "None; `reassign --cancel` leaves them as they are.",
         led.reassignment,
+    ),
+    Rule(
+        "witness-leads",
+        When.LEADER,
+        (CRITICAL,),
+        "A witness leads, so that no controller of Kafka is active.",
+        "Start the other voters. It hands over.",
+        controllers.witness_leads,
+    ),
+    Rule(
+        "brokers-fenced",
+        When.LEADER,
+        (CRITICAL, WARNING),
+        "The active controller has fenced brokers of Kafka, or all.",
+        "Start them, or look at their heartbeats; unregister those that are gone.",
+        controllers.fenced_brokers,
+    ),
+    Rule(
+        "other-controller",
+        When.LEADER,
+        (WARNING,),
+        "A controller of Kafka names another active controller than the leader, or none.",
+        "Ask again; then check the network, and restart it.",
+        controllers.other_controllers,
+    ),
+    Rule(
+        "not-registered",
+        When.LEADER,
+        (WARNING,),
+        "A voter among Kafka's controllers, or a node that fetches their metadata, is not registered.",
+        "Its log tells why.",
+        controllers.not_registered,
+    ),
+    Rule(
+        "cut-off-broker",
+        When.LEADER,
+        (WARNING,),
+        "A broker that was asked gets no answer from the active controller.",
+        "Check the network from it to the controllers, and restart it.",
+        controllers.cut_off_brokers,
+    ),
+    Rule(
+        "stale-broker",
+        When.LEADER,
+        (WARNING,),
+        "A broker counts as running, but does not fetch the metadata.",
+        "Check the network, and restart it.",
+        controllers.stale_brokers,
+    ),
+    Rule(
+        "too-few-brokers",
+        When.LEADER,
+        (WARNING,),
+        "A topic has more replicas than there are brokers.",
+        "Start the missing ones.",
+        controllers.too_few_brokers,
+    ),
+    Rule(
+        "retired-controller",
+        When.LEADER,
+        (NOTE,),
+        "A registered controller neither votes nor fetches.",
+        "Unregister it if it is retired for good.",
+        controllers.retired_controllers,
+    ),
+    Rule(
+        "no-broker",
+        When.LEADER,
+        (NOTE,),
+        "Kafka's controllers know no broker.",
+        "Start brokers.",
+        controllers.no_brokers,
+    ),
+    Rule(
+        "brokers-not-read",
+        When.LEADER,
+        (NOTE,),
+        "The metadata of Kafka's controllers was not read to its end.",
+        "Ask again.",
+        controllers.brokers_not_read,
     ),
 )

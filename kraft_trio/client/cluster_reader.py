@@ -1,0 +1,169 @@
+"""Reads which brokers are registered out of the metadata of Apache Kafka's controllers.
+
+The newest snapshot has the brokers near its beginning, so its first bytes suffice.  The records behind it follow, and
+the next question goes on from there.  What one question may read is bounded.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import attrs
+import trio
+
+from kraft_trio.client.connecting import ask, drop, open_connection
+from kraft_trio.client.leader_connection import LeaderConnection, check_answer
+from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
+from kraft_trio.config.values import parse_endpoint
+from kraft_trio.errors import NetworkError, ProtocolError, RefusedError, UnsupportedVersionError
+from kraft_trio.protocol.findings.controllers import is_controller
+from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster
+from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, check_crc
+from kraft_trio.storage.batch_header import BatchHeader, iter_headers, whole_batches_size
+from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.record_chunks import record_chunks
+from kraft_trio.storage.snapshot_reader import SnapshotBatches
+from kraft_trio.wire.api import FETCH_SNAPSHOT
+from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
+from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from kraft_trio.wire.network import Network
+
+SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
+"""Of a snapshot, no more is read: it has the brokers before the topics, and some thousand of them fit."""
+LOG_BYTES: Final = 32 * 1024 * 1024
+"""Of the log, no more is read for one question: more than Kafka writes between two snapshots by default.  The next
+question goes on from there."""
+PIECE_BYTES: Final = 1024 * 1024
+_TOOL: Final = -1
+
+
+class ClusterReader:
+    """Asks the active controller.  One task may call; nothing is open between calls."""
+
+    def __init__(self, network: Network, client_id: str) -> None:
+        self._network = network
+        self._client_id = client_id
+        self._fold: ClusterFold | None = None
+        self._read = OffsetAndEpoch(0, 0)
+        """Up to where the fold is (exclusive), and the epoch of the last record in it."""
+
+    async def look(self, situation: Situation, timeout_ms: int) -> Situation:
+        """The situation with its cluster, read within `timeout_ms`.  As it is, if no controller of Kafka leads."""
+        report = situation.report
+        leader = next(
+            (one for one in situation.answers if report is not None and one.node_id == report.leader_id), None
+        )
+        if report is None or leader is None or not is_controller(leader):
+            return situation
+        cluster = KafkaCluster(is_read=False)
+        with trio.move_on_after(timeout_ms / 1000):
+            try:
+                cluster = await self.read(parse_endpoint(leader.endpoint), leader.cluster_id, report.epoch, timeout_ms)
+            except (NetworkError, UnsupportedVersionError, RefusedError, ProtocolError):
+                pass
+        return attrs.evolve(situation, cluster=cluster)
+
+    async def read(self, endpoint: Endpoint, cluster_id: str | None, epoch: int, timeout_ms: int) -> KafkaCluster:
+        """Read on at the leader of that epoch; each of its answers may take `timeout_ms`.
+
+        If its log has no place to go on from, its newest snapshot is read.  Raises NetworkError,
+        UnsupportedVersionError, RefusedError, ProtocolError.
+        """
+        connection = await open_connection(self._network, endpoint, self._client_id, timeout_ms)
+        try:
+            leader = LeaderConnection(
+                connection, endpoint, DEFAULT_TOPIC, DEFAULT_TOPIC_ID, timeout_ms, cluster_id=cluster_id, epoch=epoch
+            )
+            if self._fold is not None:
+                with suppress(ProtocolError):
+                    return self._fold.cluster(is_read=await self._catch_up(leader, self._fold))
+                self._fold = None
+            self._fold = await self._from_snapshot(leader)
+            return self._fold.cluster(is_read=await self._catch_up(leader, self._fold))
+        finally:
+            await drop(connection)
+
+    async def _from_snapshot(self, leader: LeaderConnection) -> ClusterFold:
+        """What the beginning of the newest snapshot says; nothing without one."""
+        fold = ClusterFold()
+        # The leader offers its newest snapshot to a reader that has nothing yet.
+        newest = (await leader.fetch(0, max_bytes=1, last_fetched_epoch=0)).snapshot_id
+        self._read = newest or OffsetAndEpoch(0, 0)
+        if newest is None:
+            return fold
+        source = _Beginning()
+        batches: SnapshotBatches | None = None
+        size = 1
+        while len(source.data) < min(size, SNAPSHOT_BYTES):
+            request = FetchSnapshotRequest(
+                cluster_id=leader.cluster_id,
+                replica_id=_TOOL,
+                max_bytes=PIECE_BYTES,
+                topic=leader.topic_name,
+                partition=0,
+                current_leader_epoch=leader.epoch,
+                snapshot_id=newest,
+                position=len(source.data),
+            )
+            response = await ask(leader.connection, FETCH_SNAPSHOT, request, leader.request_timeout_ms)
+            check_answer(FETCH_SNAPSHOT.name, response.error or response.partition_error)
+            if not response.unaligned_records:
+                raise ProtocolError("FetchSnapshot: an empty piece")
+            source.data += response.unaligned_records
+            size = response.size
+            batches = batches or SnapshotBatches(size, newest.epoch)
+            while (batch := batches.next(source, len(source.data))) is not None:
+                if not batch.header.is_control:
+                    await _add(fold, batch.data, 0, batch.header)
+        return fold
+
+    async def _catch_up(self, leader: LeaderConnection, fold: ClusterFold) -> bool:
+        """Read the log up to the high watermark, or as far as is allowed.  Returns whether that is reached."""
+        left = LOG_BYTES
+        while left > 0:
+            offset, epoch = self._read.offset, self._read.epoch
+            answer = await leader.fetch(offset, max_bytes=PIECE_BYTES, last_fetched_epoch=epoch)
+            size = whole_batches_size(answer.records)
+            if answer.snapshot_id is not None or answer.diverging is not None or answer.error != ErrorCode.none:
+                raise ProtocolError(f"Fetch: the log does not have offset {offset} any more")
+            if offset >= answer.high_watermark:
+                return True
+            if not size:
+                raise ProtocolError(f"Fetch at offset {offset}: nothing below the high watermark")
+            left -= size
+            batches = answer.records[:size]
+            for position, header in iter_headers(batches):
+                if header.next_offset > answer.high_watermark:
+                    return True  # Kafka sends what is not committed, too.
+                check_crc(batches, position, header)
+                if not header.is_control:
+                    await _add(fold, batches, position, header)
+                self._read = OffsetAndEpoch(header.next_offset, header.leader_epoch)
+        return False
+
+
+async def _add(fold: ClusterFold, batches: Buffer, position: int, header: BatchHeader) -> None:
+    """Let others run after each piece of a batch."""
+    for records in record_chunks(batches, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES):
+        for record in records:
+            frame = decode_metadata_frame(record.value or b"")
+            if frame.api_key in FOLDED:
+                fold.add(frame.api_key, frame.fields())
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define
+class _Beginning:
+    """The first bytes of a snapshot, in memory."""
+
+    data: bytearray = attrs.field(factory=bytearray)
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def read_at(self, position: int, size: int) -> Buffer:
+        return bytes(self.data[position : position + size])

@@ -1,0 +1,201 @@
+"""Whether a topic can be created: what does not fit among Apache Kafka's controllers and brokers.
+
+A quorum can be well and its cluster not.  The rules compare four things that are told apart: who leads, whom each
+controller names as the active one, who is registered, and who fetches the metadata.
+
+| is registered | fetches | the rule for a broker                                             |
+|---------------|---------|-------------------------------------------------------------------|
+| unfenced      | yes     | well                                                              |
+| unfenced      | no      | its metadata is old, or it has just ended                         |
+| fenced        | yes     | it runs, but its heartbeats do not reach the active controller    |
+| fenced        | no      | it is down, or gone for good                                      |
+| not           | yes     | no registration of it came through; or it is no broker            |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_trio.protocol.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
+from kraft_trio.protocol.findings.led import report_of
+from kraft_trio.protocol.kafka_cluster import KafkaCluster
+from kraft_trio.protocol.quorum_situation import Claim, Situation
+
+UNREGISTER: Final = "bin/kafka-cluster.sh unregister --bootstrap-controller {} --id {}"
+
+
+def is_controller(claim: Claim) -> bool:
+    """Whether the claim is that of a controller of Kafka's, which tells neither its log nor its voters."""
+    return claim.problem is None and claim.log_end is None and claim.denial is None and not claim.is_broker
+
+
+def witness_leads(situation: Situation) -> Iterator[Finding]:
+    report, leader = report_of(situation), _leader(situation)
+    if leader is None or not leader.is_witness:
+        return
+    behind = [voter.id for voter in report.voters if voter.id != report.leader_id and not voter.health.is_up]
+    todo = f"Start the other voters ({ids_text(behind)})." if behind else "Ask again in a few seconds."
+    text = (
+        f"Node {report.leader_id} leads, and is a witness: nothing can be written, no controller of Kafka is active, "
+        f"and no topic can be created. It hands over to the first voter that has caught up. {todo}"
+    )
+    yield Finding(Severity.CRITICAL, "witness-leads", text)
+
+
+def other_controllers(situation: Situation) -> Iterator[Finding]:
+    """Controllers that send those who ask them to somebody who does not lead."""
+    report = report_of(situation)
+    for claim in situation.answers:
+        if claim.registered_ids is None or report.leader_id in (claim.leader_id, claim.node_id):
+            continue
+        named = "no active controller" if claim.leader_id is None else f"node {claim.leader_id} as active controller"
+        text = (
+            f"{capitalized(claim.name)} names {named}, but node {report.leader_id} leads epoch {report.epoch}. "
+            "Who asks it is sent astray. Ask again; if this lasts, check the network between the two, and restart it."
+        )
+        yield Finding(Severity.WARNING, "other-controller", text)
+
+
+def not_registered(situation: Situation) -> Iterator[Finding]:
+    """Voters, by what the active controller says; and others that fetch, by the metadata."""
+    report, leader = report_of(situation), _leader(situation)
+    registered = None if leader is None else leader.registered_ids
+    up = {voter.id for voter in report.voters if voter.health.is_up}
+    witnesses = {claim.node_id for claim in situation.answers if claim.is_witness}
+    for voter_id in () if registered is None else sorted(set(report.voter_ids) - set(registered)):
+        advice = (
+            "Unless it has just started, its log tells why (`ControllerRegistrationManager`; of a witness "
+            "`registration refused`)."
+            if voter_id in up
+            else "It registers once it is started."
+        )
+        text = (
+            f"Voter {voter_id}, a {'witness' if voter_id in witnesses else 'controller'}, is not registered with the "
+            f"active controller, node {report.leader_id}. It votes, but clients are not sent to it, and features "
+            f"cannot be upgraded. {advice}"
+        )
+        yield Finding(Severity.WARNING, "not-registered", text)
+    cluster = _cluster(situation)
+    if cluster is None:
+        return
+    known = {broker.id for broker in cluster.brokers} | set(report.voter_ids)
+    known |= {id for claim in situation.answers for id in claim.registered_ids or ()}
+    ours = {claim.node_id for claim in situation.answers if claim.log_end is not None}
+    for node_id in sorted(_fetching(situation) - known):
+        if node_id not in ours:
+            text = (
+                f"Node {node_id} fetches the metadata, but is registered neither as a broker nor as a controller. "
+                "Unless it has just started, or is an observer of kraft-trio, its log tells why it is refused."
+            )
+            yield Finding(Severity.WARNING, "not-registered", text)
+
+
+def retired_controllers(situation: Situation) -> Iterator[Finding]:
+    report, leader = report_of(situation), _leader(situation)
+    registered = set() if leader is None else set(leader.registered_ids or ())
+    answering = {claim.node_id for claim in situation.answers}
+    for node_id in sorted(registered - set(report.voter_ids) - _fetching(situation)):
+        if node_id not in answering:
+            text = (
+                f"Controller {node_id} is registered, but neither votes nor fetches. Its last features limit upgrades. "
+                "If it is retired for good, unregister it."
+            )
+            command = quorum_command(situation, f"remove-controller -i {node_id} --if-exists --unregister")
+            yield Finding(Severity.NOTE, "retired-controller", text, command)
+
+
+def cut_off_brokers(situation: Situation) -> Iterator[Finding]:
+    for claim in situation.answers:
+        if claim.is_broker and claim.forwarding_problem is not None:
+            text = (
+                f"Broker {claim.node_id if claim.node_id is not None else claim.endpoint} answers, but gets no answer "
+                f"from the active controller ({claim.forwarding_problem}): through it, no topic can be created. Ask "
+                "again; if this lasts, check the network from it to the controllers, and restart it."
+            )
+            yield Finding(Severity.WARNING, "cut-off-broker", text)
+
+
+def no_brokers(situation: Situation) -> Iterator[Finding]:
+    cluster = _cluster(situation)
+    if cluster is not None and not cluster.brokers:
+        yield Finding(Severity.NOTE, "no-broker", "No broker is registered: no topic can be created yet.")
+
+
+def brokers_not_read(situation: Situation) -> Iterator[Finding]:
+    if situation.cluster is not None and not situation.cluster.is_read:
+        text = "The brokers are not told: the metadata was not read to its end in time. Ask again."
+        yield Finding(Severity.NOTE, "brokers-not-read", text)
+
+
+def fenced_brokers(situation: Situation) -> Iterator[Finding]:
+    cluster, fetching = _cluster(situation), _fetching(situation)
+    fenced = set() if cluster is None else {broker.id for broker in cluster.brokers if broker.is_fenced}
+    if cluster is None or not fenced:
+        return
+    are_all = len(fenced) == len(cluster.brokers)
+    running, gone = sorted(fenced & fetching), sorted(fenced - fetching)
+    text = (
+        f"No topic can be created: all brokers ({ids_text(fenced)}) are" if are_all else f"{_many(fenced, 'is', 'are')}"
+    )
+    text += " fenced: the active controller has no heartbeats."
+    if running:
+        text += (
+            f" {_many(running, 'runs and fetches', 'run and fetch')} the metadata. Unless just started, look for "
+            "`BrokerLifecycleManager` in the log there, and restart."
+        )
+    if gone:
+        text += f" {_many(gone, 'does', 'do')} not fetch: start, or unregister what is gone for good."
+    asked = ",".join(claim.endpoint for claim in situation.answers if is_controller(claim))
+    command = UNREGISTER.format(asked, gone[0]) if gone and not are_all else None
+    yield Finding(Severity.CRITICAL if are_all else Severity.WARNING, "brokers-fenced", text, command)
+
+
+def stale_brokers(situation: Situation) -> Iterator[Finding]:
+    cluster, fetching = _cluster(situation), _fetching(situation)
+    running = () if cluster is None else [broker.id for broker in cluster.brokers if not broker.is_fenced]
+    stale = sorted(set(running) - fetching)
+    if stale:
+        text = (
+            f"{_many(stale, 'counts', 'count')} as running, but the metadata was not fetched lately. Either "
+            f"{'it has' if len(stale) == 1 else 'they have'} just ended, or what clients hear there is old: check the "
+            "network from there to the controllers, and restart."
+        )
+        yield Finding(Severity.WARNING, "stale-broker", text)
+
+
+def too_few_brokers(situation: Situation) -> Iterator[Finding]:
+    cluster = _cluster(situation)
+    if cluster is None or cluster.widest_topic is None:
+        return
+    (name, replicas), count = cluster.widest_topic, len(cluster.brokers)
+    if 0 < count < replicas:
+        text = (
+            f"{count} {'broker is' if count == 1 else 'brokers are'} registered, fewer than the {replicas} replicas of "
+            f"topic {name}. Another topic with so many replicas cannot be created. Start the missing brokers."
+        )
+        yield Finding(Severity.WARNING, "too-few-brokers", text)
+
+
+def _leader(situation: Situation) -> Claim | None:
+    leader_id = report_of(situation).leader_id
+    return next((claim for claim in situation.answers if claim.node_id == leader_id), None)
+
+
+def _cluster(situation: Situation) -> KafkaCluster | None:
+    """What the metadata says, if it was read to its end, and is that of Kafka's controllers."""
+    cluster = situation.cluster
+    if cluster is None or not cluster.is_read or not any(is_controller(claim) for claim in situation.answers):
+        return None
+    return cluster
+
+
+def _fetching(situation: Situation) -> set[int]:
+    return {observer.id for observer in report_of(situation).observers if observer.fetches}
+
+
+def _many(ids: set[int] | list[int], one: str, several: str) -> str:
+    """The brokers of these ids, with the verb."""
+    if len(ids) == 1:
+        return f"Broker {ids_text(ids)} {one}"
+    return f"Brokers {joined([str(id) for id in sorted(ids)])} {several}"

@@ -1,0 +1,43 @@
+"""The commands of what is found among Kafka's controllers and brokers, and who is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_trio.protocol.finding import Severity
+from kraft_trio.protocol.quorum_findings import findings
+from kraft_trio.protocol.quorum_situation import Situation
+from tests.protocol.controllers_situations import SITUATIONS, cluster, fenced, fetched_by
+from tests.protocol.situations import says
+
+ASKED = "host1:9093,host2:9093,host3:9093"
+QUORUM = f"kraft metadata-quorum --bootstrap-controller {ASKED}"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "command"),
+    [
+        (
+            "a controller that is retired",
+            "retired-controller",
+            f"{QUORUM} remove-controller -i 4 --if-exists --unregister",
+        ),
+        (
+            "one broker is down",
+            "brokers-fenced",
+            f"bin/kafka-cluster.sh unregister --bootstrap-controller {ASKED} --id 11",
+        ),
+        ("one broker runs, and is fenced", "brokers-fenced", None),
+        ("all brokers are fenced, and down", "brokers-fenced", None),
+        ("a controller with a blank disk", "other-directory", f"{QUORUM} replace -i 3"),
+    ],
+)
+def test_commands_name_who_is_to_go(name: str, code: str, command: str | None) -> None:
+    situation, _ = SITUATIONS[name]
+    [finding] = [finding for finding in findings(situation) if finding.code == code]
+    assert finding.command == command
+
+
+def test_quorum_of_ours_has_no_brokers() -> None:
+    ours = Situation((says(1), says(2), says(3)), fetched_by(7, 8), cluster=cluster(fenced(10)))
+    assert {finding.severity for finding in findings(ours)} == {Severity.OK}
