@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from typing import Final
 
 import click
 import trio
@@ -23,6 +24,9 @@ from kraft_trio.storage.failures import storage_failure
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.wire.network import Network
 
+SUFFIX: Final = ".checkpoint"
+"""Ends the name of a saved snapshot.  So a directory that is not there is not taken for the name of a file."""
+
 
 @click.command()
 @node_options
@@ -39,10 +43,12 @@ def save(
 ) -> None:
     """Copy a running quorum's newest snapshot to FILE.
 
-    The leader may be kraft-trio or Apache Kafka.  Everything in a snapshot is committed.  If FILE is a directory, the
-    snapshot keeps its own name there.  Until it is complete and checked, it is called FILE.part.  FILE.properties
-    beside it records its id and cluster.  Existing files are never overwritten.  For the current state, first take a
-    new snapshot (kraft snapshot take).
+    Everything in a snapshot is committed.  If FILE is a directory, the snapshot keeps its own name there.  Otherwise
+    the name of FILE must end with .checkpoint.  Until it is complete and checked, it is called FILE.part.
+    FILE.properties beside it records its id and cluster.  Existing files are never overwritten.
+
+    For the current state of a quorum of kraft-trio, first take a new snapshot (kraft snapshot take).  Of controllers of
+    Apache Kafka, the current state is saved: their newest snapshot, and what has been committed since.
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, client_network(command_config or config_path), *_place(file), timeout_ms)
@@ -62,6 +68,10 @@ def _place(file: str) -> tuple[str, str | None]:
     directory, name = os.path.split(file)
     if not name or not os.path.isdir(directory or "."):
         raise ConfigError(f"{file}: there is no directory {directory}")
+    if not name.endswith(SUFFIX):
+        raise ConfigError(
+            f"{file}: there is no such directory; make it, or name a file that ends with {SUFFIX}: {file}{SUFFIX}"
+        )
     # The file may be anything, even a node's configuration.
     if os.path.lexists(origin_path(file)):
         raise StorageError(f"{origin_path(file)}: already exists and is not overwritten")

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from kraft_trio.client.committed_log import PIECE_BYTES, CommittedBatch, committed_batches
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.leader_connection import LeaderConnection, check_answer
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
@@ -21,14 +22,10 @@ from kraft_trio.protocol.findings.controllers import is_controller
 from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster
 from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, check_crc
-from kraft_trio.storage.batch_header import BatchHeader, iter_headers, whole_batches_size
 from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_chunks import record_chunks
 from kraft_trio.storage.snapshot_reader import SnapshotBatches
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
-from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.network import Network
 
@@ -37,7 +34,6 @@ SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
 LOG_BYTES: Final = 32 * 1024 * 1024
 """Of the log, no more is read for one question: more than Kafka writes between two snapshots by default.  The next
 question goes on from there."""
-PIECE_BYTES: Final = 1024 * 1024
 _TOOL: Final = -1
 
 
@@ -117,38 +113,26 @@ class ClusterReader:
             size = response.size
             batches = batches or SnapshotBatches(size, newest.epoch)
             while (batch := batches.next(source, len(source.data))) is not None:
-                if not batch.header.is_control:
-                    await _add(fold, batch.data, 0, batch.header)
+                await _add(fold, CommittedBatch(batch.data, 0, batch.header))
         return fold
 
     async def _catch_up(self, leader: LeaderConnection, fold: ClusterFold) -> bool:
         """Read the log up to the high watermark, or as far as is allowed.  Returns whether that is reached."""
         left = LOG_BYTES
         while left > 0:
-            offset, epoch = self._read.offset, self._read.epoch
-            answer = await leader.fetch(offset, max_bytes=PIECE_BYTES, last_fetched_epoch=epoch)
-            size = whole_batches_size(answer.records)
-            if answer.snapshot_id is not None or answer.diverging is not None or answer.error != ErrorCode.none:
-                raise ProtocolError(f"Fetch: the log does not have offset {offset} any more")
-            if offset >= answer.high_watermark:
+            batches, _ = await committed_batches(leader, self._read, max_bytes=PIECE_BYTES)
+            if not batches:
                 return True
-            if not size:
-                raise ProtocolError(f"Fetch at offset {offset}: nothing below the high watermark")
-            left -= size
-            batches = answer.records[:size]
-            for position, header in iter_headers(batches):
-                if header.next_offset > answer.high_watermark:
-                    return True  # Kafka sends what is not committed, too.
-                check_crc(batches, position, header)
-                if not header.is_control:
-                    await _add(fold, batches, position, header)
-                self._read = OffsetAndEpoch(header.next_offset, header.leader_epoch)
+            for batch in batches:
+                await _add(fold, batch)
+                self._read = batch.next_place
+                left -= batch.header.size_in_bytes
         return False
 
 
-async def _add(fold: ClusterFold, batches: Buffer, position: int, header: BatchHeader) -> None:
+async def _add(fold: ClusterFold, batch: CommittedBatch) -> None:
     """Let others run after each piece of a batch."""
-    for records in record_chunks(batches, position, header, DEFAULT_MAX_DECOMPRESSED_BYTES):
+    for records in () if batch.header.is_control else batch.records():
         for record in records:
             frame = decode_metadata_frame(record.value or b"")
             if frame.api_key in FOLDED:

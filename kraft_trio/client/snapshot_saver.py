@@ -12,8 +12,11 @@ import trio
 from kraft_trio.client.connecting import ask
 from kraft_trio.client.leader_connection import LeaderConnection, check_answer
 from kraft_trio.client.leader_finder import LeaderFinder
+from kraft_trio.client.metadata_snapshot import NOTHING, refuse_existing, state_of, write_later_snapshot
+from kraft_trio.client.metadata_tail import MetadataTail
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
 from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, RefusedError, StorageError, StorageFailure
+from kraft_trio.protocol.kafka_records import METADATA_TOPIC
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import checkpoint_name
@@ -29,6 +32,8 @@ from kraft_trio.wire.tcp_network import TcpNetwork
 _RETRY_S: Final = 0.2
 _ATTEMPTS: Final = 5
 """The most snapshots to begin.  The leader may delete each one before it is copied."""
+BASE: Final = ".base"
+"""Ends the name of the snapshot on which a later one is based."""
 _TOOL: Final = -1
 """The replica id of a reader that is not a replica.  Its requests do not count as contact with a replica."""
 
@@ -43,7 +48,10 @@ class SavedSnapshot:
 
 
 class SnapshotSaver:
-    """Copies the newest snapshot of a quorum's leader.
+    """Copies the newest snapshot of a quorum's leader; of Kafka's controllers, what they have committed up to now.
+
+    Kafka takes snapshots when it wants to.  So its newest one is read, and the log behind it up to the high watermark,
+    and a snapshot that ends there is written.
 
     After a lost connection or a change of the leader, the copy continues, because a snapshot has the same bytes on all
     replicas.  If the leader no longer has the snapshot, the copy starts again with the newest one.
@@ -74,7 +82,8 @@ class SnapshotSaver:
         """Copy the newest snapshot into a directory.  The file is checked and durable when this returns.
 
         Without `name`, the file has the name that the snapshot has on a node.  Until the copy is whole, it is
-        `<name>.part`, which a cancelled or failed call removes.  `timeout_ms` is the longest time without new bytes.
+        `<name>.part`, which a cancelled or failed call removes.  Kafka's older snapshot is in `<its name>.base.part`
+        meanwhile.  `timeout_ms` is the longest time without new bytes.
         `progress` is called with the number of bytes copied and the size.  Raises
 
         - StorageError if the file exists or cannot be written,
@@ -82,22 +91,25 @@ class SnapshotSaver:
         - NetworkError if no leader sends the snapshot,
         - CorruptSnapshotError if the copy is damaged.
         """
-        download: SnapshotDownload | None = None
+        if name is not None:
+            refuse_existing(disk, join(directory, name))
+        copy = _Copy(self, disk, directory, name)
         deadline = trio.current_time() + timeout_ms / 1000
         attempts_left = _ATTEMPTS
-        cluster_id = None
+        cluster_id, is_read = None, False
+
+        def on_progress(position: int, size: int) -> None:
+            nonlocal deadline
+            progress(position, size)
+            deadline = trio.current_time() + timeout_ms / 1000
+
         try:
-            while download is None or not download.is_complete:
+            while not is_read:
                 try:
                     async with aclosing(await self._finder.find()) as leader:
                         cluster_id = leader.cluster_id
-                        if download is None:
-                            download = _download(disk, directory, name, await self._newest(leader))
-                        while not download.is_complete:
-                            chunk = await self._chunk(leader, download, chunk_bytes)
-                            await download.append(chunk.position, chunk.unaligned_records, chunk.size)
-                            progress(download.position, chunk.size)
-                            deadline = trio.current_time() + timeout_ms / 1000
+                        await copy.read(leader, chunk_bytes, on_progress)
+                        is_read = True
                 except NetworkError as error:
                     if trio.current_time() + _RETRY_S > deadline:
                         raise NetworkError(f"snapshot not saved: {error}") from error
@@ -107,17 +119,18 @@ class SnapshotSaver:
                     attempts_left -= 1
                     if not attempts_left:
                         raise NetworkError(f"snapshot not saved, in {_ATTEMPTS} attempts: {error}") from error
-                    if download is not None:
-                        await download.abandon()
-                        download = None
-            summary = await download.finish()
+                    await copy.abandon()
+                    copy = _Copy(self, disk, directory, name)
+            path, summary = await copy.finish()
         finally:
-            if download is not None:
-                await download.abandon()
-        return SavedSnapshot(download.path, cluster_id, summary)
+            await copy.abandon()
+        return SavedSnapshot(path, cluster_id, summary)
 
-    async def _newest(self, leader: LeaderConnection) -> OffsetAndEpoch:
-        """The id of the leader's newest snapshot.  Raises RefusedError if the leader has none, and NetworkError."""
+    async def newest(self, leader: LeaderConnection) -> OffsetAndEpoch | None:
+        """The id of the leader's newest snapshot; None if Kafka's controllers have none, and so all of their log.
+
+        Raises RefusedError if another leader has none, and NetworkError.
+        """
         if REPLICA_SNAPSHOTS.key in leader.connection.peer_versions:
             told = await ask_for_snapshots(
                 leader.connection, leader.endpoint, ReplicaSnapshotsRequest(), self._request_timeout_ms
@@ -126,14 +139,14 @@ class SnapshotSaver:
         else:
             # Kafka's leader offers its newest snapshot to a reader that has nothing yet.
             newest = (await leader.fetch(0, max_bytes=1, last_fetched_epoch=0)).snapshot_id
-        if newest is None:
+        if newest is None and not _is_kafkas(leader):
             raise RefusedError(
                 f"{leader.endpoint}: the leader has no snapshot (kraft snapshot take has it take one, where it has a "
                 "state machine)"
             )
         return newest
 
-    async def _chunk(
+    async def chunk(
         self, leader: LeaderConnection, download: SnapshotDownload, chunk_bytes: int
     ) -> FetchSnapshotResponse:
         """Fetch the next bytes.  Raises NetworkError, RefusedError, ProtocolError if the leader lacks the snapshot."""
@@ -155,12 +168,63 @@ class SnapshotSaver:
         return response
 
 
+class _Copy:
+    """One attempt, from the leaders that come and go."""
+
+    def __init__(self, saver: SnapshotSaver, disk: Disk, directory: str, name: str | None) -> None:
+        self._saver = saver
+        self._disk = disk
+        self._directory = directory
+        self._name = name
+        self._download: SnapshotDownload | None = None
+        """None before the first answer, and of Kafka's controllers that have no snapshot."""
+        self._follows_log = False
+        self._tail: MetadataTail | None = None
+
+    async def read(self, leader: LeaderConnection, chunk_bytes: int, progress: Callable[[int, int], object]) -> None:
+        """Read what is not here yet.  Raises what `save` raises, and ProtocolError if the leader has something else."""
+        if self._download is None and self._tail is None:
+            self._follows_log = _is_kafkas(leader)
+            self._begin(await self._saver.newest(leader))
+        if self._download is not None:
+            while not self._download.is_complete:
+                chunk = await self._saver.chunk(leader, self._download, chunk_bytes)
+                await self._download.append(chunk.position, chunk.unaligned_records, chunk.size)
+                progress(self._download.position, chunk.size)
+            if self._follows_log and self._tail is None:
+                self._tail = MetadataTail(self._download.snapshot_id, state_of(self._download))
+        if self._tail is not None:
+            await self._tail.read(leader)
+
+    def _begin(self, newest: OffsetAndEpoch | None) -> None:
+        if newest is None:
+            self._tail = MetadataTail(OffsetAndEpoch(0, 0), NOTHING)
+            return
+        name = f"{self._name or checkpoint_name(newest)}{BASE}" if self._follows_log else self._name
+        self._download = _download(self._disk, self._directory, name, newest)
+
+    async def finish(self) -> tuple[str, SnapshotSummary]:
+        """Make the file durable under its name."""
+        if self._tail is not None:
+            return await write_later_snapshot(self._disk, self._directory, self._name, self._download, self._tail)
+        assert self._download is not None, "nothing was read"
+        return self._download.path, await self._download.finish()
+
+    async def abandon(self) -> None:
+        """Remove what is unfinished."""
+        if self._download is not None:
+            await self._download.abandon()
+
+
+def _is_kafkas(leader: LeaderConnection) -> bool:
+    """Whether it is one of Kafka's controllers, whose log has metadata records."""
+    return REPLICA_SNAPSHOTS.key not in leader.connection.peer_versions and leader.topic_name == METADATA_TOPIC
+
+
 def _download(disk: Disk, directory: str, name: str | None, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:
     """Start a download.  Raises StorageError if the file exists or cannot be created, and DiskFullError."""
     download_name = checkpoint_name(snapshot_id) if name is None else name
-    path = join(directory, download_name)
-    if disk.exists(path):
-        raise StorageError(f"{path}: already exists and is not overwritten")
+    refuse_existing(disk, join(directory, download_name))
     try:
         return SnapshotDownload(disk, directory, snapshot_id, name=download_name, spared_bytes=0)
     except DiskFullError:

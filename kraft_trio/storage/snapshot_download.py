@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -12,7 +13,13 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.part_file import SPARED_BYTES, PartFile, UnfinishedSnapshot
 from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.snapshot_reader import SnapshotBatches, SnapshotCount, SnapshotSummary
+from kraft_trio.storage.snapshot_reader import (
+    SnapshotBatch,
+    SnapshotBatches,
+    SnapshotCount,
+    SnapshotSummary,
+    read_batches,
+)
 from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE
 
 BATCHES_AT_A_TIME: Final = 16
@@ -130,6 +137,11 @@ class SnapshotDownload(UnfinishedSnapshot):
                     await trio.lowlevel.checkpoint()
         except ProtocolError as error:
             self._damage = error
+
+    def batches(self) -> Iterator[SnapshotBatch]:
+        """The batches of a download that is complete, instead of `finish`.  Raises ProtocolError, OSError."""
+        assert self.is_complete, f"{self.position} of {self.size_in_bytes} bytes are here"
+        return read_batches(self._part, self.snapshot_id.epoch)
 
     async def finish(self) -> SnapshotSummary:
         """Make it durable under its name, once all of it has been checked.

@@ -230,7 +230,7 @@ class SnapshotCount:
 
     def add(self, batch: SnapshotBatch) -> None:
         if self._state is None:
-            self._state = _control_state(batch.control_records)
+            self._state = control_state_of(batch.control_records)
         self._batch_count += 1
         self._size_in_bytes += batch.header.size_in_bytes
         if not batch.header.is_control:
@@ -248,10 +248,11 @@ def read_control_state(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Co
     Raises CorruptSnapshotError, naming file, position and what was expected; OSError.
     """
     with closing(open_snapshot(disk, path, snapshot_id)) as batches:
-        return _control_state(next(batches).control_records)
+        return control_state_of(next(batches).control_records)
 
 
-def _control_state(records: tuple[ControlRecord, ...]) -> ControlState:
+def control_state_of(records: tuple[ControlRecord, ...]) -> ControlState:
+    """The state in the first batch of a snapshot."""
     header = records[0]
     assert isinstance(header, SnapshotHeader), "a snapshot's first record was let pass"
     voters = next((record for record in records if isinstance(record, VotersRecord)), None)

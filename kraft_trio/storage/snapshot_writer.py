@@ -26,7 +26,7 @@ from kraft_trio.storage.control_records import (
 )
 from kraft_trio.storage.disk import Buffer, Disk, join
 from kraft_trio.storage.large_record import PIECE_BYTES, encode_large_record
-from kraft_trio.storage.part_file import PartFile, UnfinishedSnapshot
+from kraft_trio.storage.part_file import SPARED_BYTES, PartFile, UnfinishedSnapshot
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
 
@@ -77,10 +77,14 @@ class SnapshotWriter(UnfinishedSnapshot):
         snapshot_id: OffsetAndEpoch,
         state: ControlState,
         *,
+        name: str | None = None,
         batch_bytes: int = SNAPSHOT_BATCH_BYTES,
         log_end_offset: Callable[[], int] = lambda: 0,
+        spared_bytes: int = SPARED_BYTES,
     ) -> None:
-        """Create `<id>.checkpoint.part`.  `state` is the state at the end of the snapshot.
+        """Create `<name>.part`.  `name` defaults to that of a node's snapshot, `<id>.checkpoint`.
+
+        `state` is the state at the end of the snapshot.  For `spared_bytes` see PartFile.
 
         While `log_end_offset` changes, other tasks wait for commits.  Then the writer syncs smaller parts, and pauses
         after each batch for as long as encoding it took.
@@ -105,9 +109,9 @@ class SnapshotWriter(UnfinishedSnapshot):
         self._resumed_at_s = math.inf
         """When the last batch was written, and others had had their turn."""
         records = first_records(state)
-        super().__init__(join(directory, checkpoint_name(snapshot_id)))
+        super().__init__(join(directory, checkpoint_name(snapshot_id) if name is None else name))
         try:
-            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE)
+            self._part = PartFile(disk, self.path, mode=CHECKPOINT_MODE, spared_bytes=spared_bytes)
         except OSError as error:
             raise self._failure(error) from error
         self._first = records

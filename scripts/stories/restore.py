@@ -13,8 +13,8 @@ from kraft_trio.storage.checkpoint import read_checkpoint
 from scripts.stories.node import StoryError
 from scripts.stories.story import Story
 
-BACKUP = "backup"
-AFTERWARDS = "afterwards"
+BACKUP = "backup.checkpoint"
+AFTERWARDS = "afterwards.checkpoint"
 
 
 def tell(story: Story) -> None:

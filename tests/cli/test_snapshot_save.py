@@ -31,13 +31,12 @@ def save(file: str) -> int:
 def test_what_has_the_name_of_the_note_is_not_overwritten(
     is_directory: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A node's configuration may have it."""
-    taken = tmp_path / "node-1.properties"
+    taken = tmp_path / "mine.checkpoint.properties"
     if is_directory:
         taken.mkdir()
     else:
         taken.write_text("node.id=1")
-    assert save(str(tmp_path / "node-1")) == 1
+    assert save(str(tmp_path / "mine.checkpoint")) == 1
     assert error_of(capsys) == f"{taken}: already exists and is not overwritten"
     assert list(tmp_path.iterdir()) == [taken]
     assert is_directory or taken.read_text() == "node.id=1"
@@ -48,6 +47,20 @@ def test_a_name_in_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert error_of(capsys) == "FILE: an empty name; expected a new file or a directory"
     assert save(f"{tmp_path}/no/backup") == 1
     assert error_of(capsys) == f"{tmp_path}/no/backup: there is no directory {tmp_path}/no"
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_directory_that_is_not_there_is_not_made_a_file(
+    end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = f"{tmp_path}/backups"
+    assert save(place + end) == 1
+    assert error_of(capsys).startswith(f"{place}{end}: there is no ")
+    assert save(place) == 1
+    assert error_of(capsys) == (
+        f"{place}: there is no such directory; make it, or name a file that ends with .checkpoint: {place}.checkpoint"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 SECURED = """node.id=1
@@ -78,7 +91,7 @@ def test_secured_nodes_are_asked_as_a_file_says(
     node.write_text(SECURED)
     login = SECURED[SECURED.index("sasl.jaas") : SECURED.index("metadata")].replace('"node"', '"backup"')
     client.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{login}")
-    file = [str(tmp_path / "backup")] if command == "save" else []
+    file = [str(tmp_path / "backup.checkpoint")] if command == "save" else []
     by_name = ["--bootstrap-controller", "a:1", "--command-config", str(client)]
     assert run(["snapshot", command, *by_name, *file]) == 1
     assert run(["snapshot", command, "-c", str(node), *file]) == 1

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import attrs
 import pytest
 
 from kraft_trio.client import cluster_reader
 from kraft_trio.client.cluster_reader import ClusterReader
-from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.node import Node
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.wire.apis.fetch import FetchPartitionResponse
+from tests.support.kafka_leader import as_kafka
 from tests.support.metadata_records import NO_OP, change, register
 from tests.support.on_cluster import on_cluster
 
@@ -25,19 +21,6 @@ SETTINGS = {
     "metadata.log.segment.bytes": "1024",
     "metadata.max.retention.bytes": "0",
 }
-
-
-def as_kafka(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
-    """A leader of Kafka's offers its newest snapshot to a reader that has nothing; ours offer it to replicas alone."""
-    fetch = LeaderConnection.fetch
-
-    async def offering(leader: LeaderConnection, offset: int, **more: Any) -> FetchPartitionResponse:
-        answer = await fetch(leader, offset, **more)
-        if (offset, more["last_fetched_epoch"]) == (0, 0) and (newest := node.log.snapshots.newest) is not None:
-            return attrs.evolve(answer, snapshot_id=newest, records=b"")
-        return answer
-
-    monkeypatch.setattr(LeaderConnection, "fetch", offering)
 
 
 async def read(cluster: Cluster, leader: Node, reader: ClusterReader) -> KafkaCluster:

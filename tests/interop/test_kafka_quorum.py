@@ -15,7 +15,10 @@ from harness.quorum import random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.batch import Record
 from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
+from tests.interop.kafka_tools import tool
 
 
 def test_its_voters_are_changed_whichever_controller_is_asked(controllers: Controllers) -> None:
@@ -94,15 +97,21 @@ def planned(controllers: Controllers, target: str) -> str:
 
 
 def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Controllers, tmp_path: Path) -> None:
+    """At any moment: before there is a snapshot, and after."""
     wait_until("Kafka's second controller observes", lambda: controllers.replicas(2) == ([1], [2]), JVM_SECONDS)
-    wait_until("Kafka's leader takes a snapshot", lambda: controllers.checkpoints(1), JVM_SECONDS)
     backups = tmp_path / "backups"
     backups.mkdir()
-    saved = kraft("snapshot", "save", "--bootstrap-controller", f"127.0.0.1:{controllers.ports[2]}", str(backups))
-    assert saved.stdout.startswith(f"Saved {backups}/"), saved.stderr
-    assert f"of cluster {controllers.cluster_id}" in saved.stdout
-    [file] = backups.glob("*.checkpoint")
-    assert file.read_bytes() == controllers.checkpoints(1)[file.name]
+    first = save(controllers, backups / "first.checkpoint")
+    assert f"of cluster {controllers.cluster_id}" in first
+    wait_until("Kafka's leader takes a snapshot", lambda: controllers.checkpoints(1), JVM_SECONDS)
+    taken = max(controllers.checkpoints(1))
+    assert save(controllers, backups).startswith(f"Saved {backups}/")
+    [file] = backups.glob("0*.checkpoint")
+    assert file.name >= taken
+    of_kafka = [
+        record.value for record in read_checkpoint(controllers.checkpoints(1)[taken]) if isinstance(record, Record)
+    ]
+    assert values_in(file)[: len(of_kafka)] == of_kafka
 
     silent = controllers.ask(2, "metadata-quorum", "describe", "--snapshots")
     assert silent.returncode == 1
@@ -134,6 +143,49 @@ def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Co
         assert values_in(newest) == values_in(file)
     finally:
         node.kill()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("controllers", [(1,)], indirect=True)
+def test_what_is_saved_is_loaded_by_kafka(controllers: Controllers, tmp_path: Path) -> None:
+    """A topic that was deleted behind the newest snapshot is gone, and the others are there."""
+    wait_until("Kafka's controller leads", lambda: controllers.replicas(1) == ([1], []), JVM_SECONDS)
+    broker = Broker(tmp_path, controllers)
+
+    def topics(*arguments: str) -> bool:
+        return tool("TopicCommand", "--bootstrap-server", broker.endpoint, *arguments).returncode == 0
+
+    try:
+        wait_until("a topic is created", lambda: topics("--create", "--topic", "kept"), JVM_SECONDS)
+        assert topics("--create", "--topic", "gone")
+        assert topics("--delete", "--topic", "gone")
+    finally:
+        broker.kill()
+    file = tmp_path / "saved.checkpoint"
+    asked = f"127.0.0.1:{controllers.ports[1]}"
+    saved = kraft("snapshot", "save", "--bootstrap-controller", asked, str(file))
+    assert saved.returncode == 0, saved.stderr
+    controllers.kill(1)
+
+    (tmp_path / "new").mkdir()
+    new = Controllers(tmp_path / "new", (1,))
+    new.write_properties(1)
+    restored = kraft("snapshot", "restore", str(file), "-c", str(new.properties(1)), "--cluster-id", random_uuid())
+    assert restored.returncode == 0, restored.stderr
+    new.run(1)
+    try:
+        wait_until("Kafka takes a snapshot of its own", lambda: len(new.checkpoints(1)) > 1, JVM_SECONDS)
+        newest = max(new.checkpoints(1))
+        frames = [decode_metadata_frame(value or b"") for value in values_in(new.partition(1) / newest)]
+        assert [frame.fields()["name"] for frame in frames if frame.name == "TOPIC_RECORD"] == ["kept"]
+    finally:
+        new.stop()
+
+
+def save(controllers: Controllers, place: Path) -> str:
+    saved = kraft("snapshot", "save", "--bootstrap-controller", f"127.0.0.1:{controllers.ports[2]}", str(place))
+    assert saved.returncode == 0, saved.stderr
+    return saved.stdout
 
 
 def values_in(file: Path) -> list[bytes | None]:

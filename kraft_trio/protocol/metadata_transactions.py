@@ -1,0 +1,38 @@
+"""Which metadata records of Kafka's controllers count: those of a transaction once it has ended (KIP-868).
+
+A snapshot has no transactions.  So it can end only where none is open, and it has their records only if they count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_OP: Final = 20
+BEGIN: Final = 23
+END: Final = 24
+ABORT: Final = 25
+
+
+class TransactionFold:
+    """Takes committed records in their order, and gives back those that count."""
+
+    def __init__(self) -> None:
+        self._pending: list[bytes] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction has begun, and neither ended nor been aborted."""
+        return self._pending is not None
+
+    def add(self, api_key: int, value: bytes) -> list[bytes]:
+        """The records that count from now on.  Those without an effect are left out."""
+        counting: list[bytes] = []
+        if api_key == BEGIN:
+            self._pending = []
+        elif api_key in (END, ABORT):
+            if api_key == END:
+                counting = self._pending or []
+            self._pending = None
+        elif api_key != NO_OP:
+            (counting if self._pending is None else self._pending).append(value)
+        return counting
