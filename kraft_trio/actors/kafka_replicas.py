@@ -46,7 +46,7 @@ class KafkaReplicas:
                 log.info("replica no longer runs Apache Kafka", replica=str(replica))
             return
         if replica not in self._heard_s:
-            log.warning("replica runs Apache Kafka", replica=str(replica), software=software, records=self._setting)
+            log.info("replica runs Apache Kafka", replica=str(replica), software=software, records=self._setting)
             if len(self._heard_s) >= MAX_KNOWN:
                 del self._heard_s[min(self._heard_s, key=lambda key: self._heard_s[key])]
         self._heard_s[replica] = trio.current_time()

@@ -8,7 +8,7 @@ from quorums import CLUSTER_ID
 
 from kraft_trio.cli import run
 from kraft_trio.client.quorum_description import NoLeader
-from kraft_trio.errors import RefusedError
+from kraft_trio.errors import ApiNotServedError, RefusedError
 
 TRANSFER = ["metadata-quorum", "--bootstrap-controller", "a:1", "transfer-leadership"]
 
@@ -29,6 +29,15 @@ def test_a_refusal_is_told(fake: FakeQuorum, capsys: pytest.CaptureFixture[str])
     fake.errors = [RefusedError("transfer leadership to node 9: VOTER_NOT_FOUND: node 9 is no voter")]
     assert run([*TRANSFER, "--to", "9"]) == 1
     assert "node 9 is no voter" in capsys.readouterr().err
+
+
+def test_leader_of_kafka_is_named(fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.errors = [ApiNotServedError("TransferLeadership: the node does not serve it")]
+    assert run([*TRANSFER, "--to", "2"]) == 1
+    assert capsys.readouterr().err == (
+        "kraft: error: node 1 leads, and is a controller of Apache Kafka, which cannot be asked to hand over: stop it "
+        "with SIGTERM, and another voter leads\n"
+    )
 
 
 def test_without_a_leader_nothing_is_asked(fake: FakeQuorum) -> None:
