@@ -40,5 +40,6 @@ def _claim(situation: Situation, claim: Claim) -> dict[str, Any]:
         "reportedHighWatermark": claim.reported_high_watermark,
         "deniedTo": claim.denial,
         "refusedLogin": claim.refused_login,
+        "isWitness": claim.is_witness,
         "contradicts": sorted(contradictions(situation, claim)),
     }

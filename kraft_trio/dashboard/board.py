@@ -31,6 +31,7 @@ def board_of(watch: QuorumWatch, source: Mapping[str, Any]) -> dict[str, Any]:
         "source": dict(source),
         **fields,
         "voters": _voters(situation, newest_description(watch.told()), by_id, now_s),
+        "observers": _observers(situation, newest_description(watch.told())),
     }
 
 
@@ -74,7 +75,7 @@ def _of_node(watch: NodeWatch, now_s: float) -> dict[str, Any]:
     directory_id = None if claim is None else claim.directory_id
     return {
         "ageMs": watch.age_ms(now_s),
-        "role": _text(watch.status.get("role")),
+        "role": "broker" if claim is not None and claim.is_broker else _text(watch.status.get("role")),
         "directoryId": None if directory_id is None else directory_id_to_text(directory_id),
         "last": None
         if claim is None
@@ -106,6 +107,26 @@ def _voters(
             }
         )
     return rows
+
+
+def _observers(situation: Situation, quorum: QuorumDescription | None) -> list[dict[str, Any]]:
+    """Who fetches and does not vote, as the leader sees it, with what Kafka's controllers say that it is."""
+    if quorum is None or situation.report is None:
+        return []
+    brokers = () if situation.cluster is None else situation.cluster.brokers
+    kinds = {id: "controller" for claim in situation.answers for id in claim.registered_ids or ()}
+    kinds |= {broker.id: "fenced broker" if broker.is_fenced else "broker" for broker in brokers}
+    fetching = {(one.id, one.directory_id) for one in situation.report.observers if one.fetches}
+    return [
+        {
+            "id": state.key.id,
+            "directoryId": directory_id_to_text(state.key.directory_id),
+            "kind": kinds.get(state.key.id),
+            "fetches": (state.key.id, state.key.directory_id) in fetching,
+            **_progress(quorum, state),
+        }
+        for state in quorum.observers
+    ]
 
 
 def _progress(quorum: QuorumDescription | None, state: ReplicaState | None) -> dict[str, Any]:

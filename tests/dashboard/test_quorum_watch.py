@@ -99,6 +99,19 @@ async def test_a_node_that_hangs_delays_no_other_and_keeps_its_last_answer(clust
         await cluster.wait_until(lambda: codes(watch) == ["survival"])
 
 
+@on_cluster(voters=1, observers=1)
+async def test_observers_are_shown(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    [observer] = set(cluster.nodes) - {1}
+    async with watching(cluster, 1) as watch:
+        await cluster.wait_until(lambda: bool(watch.watches and board(watch)["observers"]))
+        [told] = board(watch)["observers"]
+    document = (Path(__file__).parents[2] / "docs" / "DASHBOARD.md").read_text()
+    [row] = [row for row in document.splitlines() if row.startswith("| `observers` |")]
+    assert [name for name in told if f"`{name}`" not in row] == []
+    assert (told["id"], told["kind"], told["fetches"]) == (observer, None, True)
+
+
 @on_cluster()
 async def test_the_history_tells_why_a_leader_was_lost(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()

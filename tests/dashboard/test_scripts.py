@@ -265,3 +265,33 @@ def test_refusals_are_told_with_their_reasons(tmp_path: Path) -> None:
     ]
     program = "console.log(JSON.stringify(epochsOf(given, { epoch: 6, leaderId: null }).map((one) => one.evidence)));"
     assert ran(program, tmp_path, events)[1] == [{"atMs": 77, "text": "node 3 refuses node 2: log behind (2 times)"}]
+
+
+@pytest.mark.parametrize(
+    ("ages_ms", "since_ms", "is_open", "text"),
+    [
+        ([100, 200, 300], 0, True, "Live"),
+        ([100, None, 300], 0, True, "Live: 2 of 3 nodes answer"),
+        ([100, 60_000, 300], 0, True, "Live: 2 of 3 nodes answer"),
+        ([5000], 900, True, "Live"),
+        ([5000], 1100, True, "No node has answered for 6 s: what follows is older"),
+        ([70_000, 60_000], 0, True, "No node has answered for 60 s: what follows is older"),
+        ([None, None], 0, True, "No node has answered yet"),
+        ([], 0, True, "No node has answered yet"),
+        ([100], 7000, True, "No news for 7 s: what follows is older"),
+        ([100], 0, False, "No news for 0 s: what follows is older"),
+        ([100], None, True, "Asking the nodes …"),
+        ([100], None, False, "Not connected"),
+    ],
+)
+def test_age_of_the_newest_answer_decides_whether_the_page_is_live(
+    tmp_path: Path, ages_ms: list[int | None], since_ms: int | None, is_open: bool, text: str
+) -> None:
+    board = {"claims": [{"ageMs": age_ms} for age_ms in ages_ms]}
+    live = {"board": board, "heardAtMs": 0 if since_ms is None else 1_000_000, "isOpen": is_open}
+    now_ms = 1_000_000 + (since_ms or 0)
+    told = ran(
+        "console.log(JSON.stringify(liveness(given.live, given.nowMs)));", tmp_path, {"live": live, "nowMs": now_ms}
+    )
+    assert told["text"] == text
+    assert told["isLost"] == (not text.startswith(("Live", "Asking", "Not connected")))

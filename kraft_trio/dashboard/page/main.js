@@ -1,6 +1,5 @@
 // Reads the server's stream, and the traces that are dropped; keeps the theme.
 
-const STALE_MS = 6000;
 const live = { board: null, events: [], heardAtMs: 0, isOpen: false };
 let replay = null; // {run, index, explained, asked}
 
@@ -13,11 +12,9 @@ function showLive() {
 }
 
 function showConnection() {
-  const ageMs = Date.now() - live.heardAtMs;
-  const isLost = live.heardAtMs > 0 && (ageMs > STALE_MS || !live.isOpen);
+  const { isLost, text } = liveness(live, Date.now());
   setClass(byId("live"), isLost ? "live lost" : "live");
-  if (!live.heardAtMs) setText(byId("live"), live.isOpen ? "Asking the nodes …" : "Not connected");
-  else setText(byId("live"), isLost ? `No news for ${Math.round(ageMs / 1000)} s: what follows is older` : "Live");
+  setText(byId("live"), text);
 }
 
 function listen() {

@@ -34,3 +34,17 @@ function moment(ms, isVirtual) {
   const isToday = at.toDateString() === new Date().toDateString();
   return isToday ? at.toLocaleTimeString() : at.toLocaleString();
 }
+
+// Whether the page shows the present.  The newest answer of a node decides: the stream goes on while no node answers.
+const STALE_MS = 6000;
+function liveness({ board, heardAtMs, isOpen }, nowMs) {
+  if (!heardAtMs) return { isLost: false, text: isOpen ? "Asking the nodes …" : "Not connected" };
+  const sinceMs = nowMs - heardAtMs;
+  if (!isOpen || sinceMs > STALE_MS) return { isLost: true, text: `No news for ${Math.round(sinceMs / 1000)} s: what follows is older` };
+  const ages = board.claims.filter((claim) => isTold(claim.ageMs)).map((claim) => claim.ageMs + sinceMs);
+  if (!ages.length) return { isLost: true, text: "No node has answered yet" };
+  const newestMs = Math.min(...ages);
+  if (newestMs > STALE_MS) return { isLost: true, text: `No node has answered for ${Math.round(newestMs / 1000)} s: what follows is older` };
+  const fresh = ages.filter((ageMs) => ageMs <= STALE_MS).length;
+  return { isLost: false, text: fresh === board.claims.length ? "Live" : `Live: ${fresh} of ${count(board.claims.length, "node")} answer` };
+}

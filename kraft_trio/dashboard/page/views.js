@@ -5,8 +5,9 @@ const EVIDENCE = {
   "two-leaders": "claims", "shared-id": "claims", "uncommitted-voters": "claims", clusters: "claims", "other-epoch": "claims", "other-directory": "voters", removed: "claims",
   observers: "claims", "not-reached": "claims", "no-commit": "voters", "pending-change": "change", reassignment: "change",
   "leader-not-reached": "epochs", "still-following": "claims", refused: "epochs", "no-leader": "epochs", "no-answer": "claims", denied: "claims", login: "claims", tls: "claims", certificate: "voters",
+  "brokers-fenced": "observers", "stale-broker": "observers", "not-registered": "observers", "retired-controller": "observers",
 };
-const SECTIONS = { voters: "voters", change: "voter change", claims: "claims", epochs: "epochs" };
+const SECTIONS = { voters: "voters", change: "voter change", claims: "claims", epochs: "epochs", observers: "observers" };
 const RANK = ["ok", "note", "warning", "critical"];
 const SOON_MS = 30 * 86400 * 1000;
 
@@ -133,8 +134,9 @@ function claimRow(claim, isReplay) {
   const leader = claim.leaderId === null && claim.epoch !== null ? "none" : claim.leaderId;
   const byLeader = (value) => (isTold(value) ? `${value} (says the leader)` : null);
   const end = claim.logEnd === null ? byLeader(claim.reportedEnd) : `${claim.logEnd.offset} in epoch ${claim.logEnd.epoch}`;
+  const kinds = [claim.isWitness ? "witness" : null, claim.role ? claim.role.toLowerCase() : null].filter(isTold);
   const role = claim.deniedTo ? { text: `denies DESCRIBE to ${claim.deniedTo}`, className: "bad" }
-    : cell(claim.role ? claim.role.toLowerCase() : null);
+    : cell(kinds.length ? kinds.join(", ") : null);
   return { cells: [{ text: name }, role, marked(claim.epoch, "epoch"),
     marked(leader, "leader"), marked(claim.voters === null ? null : list(claim.voters), "voters"), cell(end),
     cell(claim.highWatermark ?? byLeader(claim.reportedHighWatermark)), { text: isTold(claim.ageMs) ? (claim.ageMs < 3000 ? "now" : `${span(claim.ageMs)} ago`) : "–" },
@@ -175,6 +177,16 @@ function showTables(board) {
   setText(byId("voters-note"), board.voters.length
     ? "Lag, contact and log end come from the leader; the rest from each node itself. Controllers of Apache Kafka do not tell it."
     : "No node tells who the voters are.");
+}
+
+function showObservers(board) {
+  const observers = board.observers ?? [];
+  byId("observers").hidden = !observers.length;
+  fillTable(byId("observers-table"), ["Observer", "Is a", "Lag", "Last contact", "Log end", "Directory id"],
+    observers.map((one) => ({ className: one.fetches ? "" : "silent", cells: [{ text: `Node ${one.id}` },
+      cell(one.kind, one.kind === "fenced broker" ? "bad" : ""), cell(one.lag),
+      { text: isTold(one.lastContactMs) ? `${span(one.lastContactMs)} ago` : NOT_TOLD, className: one.fetches ? "" : "bad" },
+      cell(one.logEndOffset), cell(one.directoryId)] })));
 }
 
 function showEpochs(events, board, isVirtual) {
@@ -239,6 +251,7 @@ function show(board, events, isVirtual, placeholder) {
   showFindings(board.findings, placeholder);
   showChange(board);
   showTables(board);
+  showObservers(board);
   showEpochs(events, board, isVirtual);
   showEvents(events, isVirtual);
   const worst = board.findings?.[0]?.severity ?? "";
