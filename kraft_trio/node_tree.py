@@ -341,6 +341,7 @@ class NodeTree(Generic[R]):
                 failures=self._failures,
                 restored=self.restored,
                 load=self._load,
+                has_registered=lambda: self.controllers.has_registered,
                 has_stopped_machine=lambda: self.driver is not None and self.driver.failure is not None,
                 snapshot_fetch=self._snapshot_fetch,
                 snapshot_taker=self.taker,

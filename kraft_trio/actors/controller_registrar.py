@@ -57,8 +57,10 @@ class ControllerRegistrar:
                 await self._context.controllers.changed.park()
             elif await self._register(self._endpoint, features):
                 self._registration.features = features
+                self._context.controllers.has_registered = True
                 delay_s = first_delay_s
             else:
+                self._context.controllers.has_registered = self._registration.features is not None
                 await trio.sleep(delay_s)
                 delay_s = min(MAX_BACKOFF_S, 2 * delay_s)
 

@@ -29,6 +29,8 @@ class KafkaControllers:
         self._found: dict[Endpoint, ApiVersionsResponse] = {}
         self.changed = trio.lowlevel.ParkingLot()
         """Wakes its waiters when a controller is found, or answers otherwise than before."""
+        self.has_registered: bool | None = None
+        """Whether an active controller has registered this witness; None before it has met one."""
 
     def negotiated(self, endpoint: Endpoint, versions: ApiVersionsResponse) -> None:
         """Note what a peer has answered to ApiVersions."""

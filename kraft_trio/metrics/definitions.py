@@ -217,6 +217,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _own("is-witness", "1 on a witness (`kraft.witness`)."),
     _own(
+        "is-registered", "Whether the active controller of Kafka has registered this witness; only after one was met."
+    ),
+    _own(
         "number-of-restored-voters",
         "Times that a voter came back to this leader without records that it had acknowledged, since the start.",
     ),

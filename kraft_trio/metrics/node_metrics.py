@@ -56,6 +56,7 @@ class NodeMetrics:
         restored: RestoredVoters,
         load: Callable[[], NodeLoad],
         has_stopped_machine: Callable[[], bool] = lambda: False,
+        has_registered: Callable[[], bool | None] = lambda: None,
         certificates: Callable[[], Sequence[Sample]] = tuple,
         has_virtual_time: bool = False,
     ) -> None:
@@ -74,6 +75,7 @@ class NodeMetrics:
         self._restored = restored
         self._load = load
         self._has_stopped_machine = has_stopped_machine
+        self._has_registered = has_registered
         self._certificates = certificates
         self._snapshot_fetch = snapshot_fetch
         self._snapshot_taker = snapshot_taker
@@ -107,6 +109,7 @@ class NodeMetrics:
             **self._load().values(),
             "number-of-producer-ids": self._log.producer_count,
             "is-witness": int(self._config.witness),
+            "is-registered": None if (registered := self._has_registered()) is None else int(registered),
             "number-of-restored-voters": self._restored.count,
             "state-machine-stopped": int(self._has_stopped_machine()),
             _CERTIFICATES: min((sample.value for sample in self._certificates()), default=None),

@@ -185,14 +185,15 @@ def test_an_observer_that_is_no_witness_cannot_be_added(is_witness: bool) -> Non
 # Registration
 
 
-async def register(cluster: Cluster, registration: Registration, *features: str, seconds: float = 20) -> None:
-    """Follow a controller with these features for a while."""
+async def register(cluster: Cluster, registration: Registration, *features: str, seconds: float = 20) -> bool | None:
+    """Follow a controller with these features for a while.  Returns whether the node counts as registered then."""
     lone = lone_epoch(cluster, 3, Stamp(1, 1))
     lone.context.controllers.negotiated(KAFKA, versions_with(*features))
     registrar = ControllerRegistrar(lone.context, Follower(1, 1, Endpoints({LISTENER: KAFKA})), registration)
     with trio.move_on_after(seconds):
         await registrar.run()
     await lone.context.log.close()
+    return lone.context.controllers.has_registered
 
 
 ANY = VersionRange(0, 32767)
@@ -208,6 +209,16 @@ async def test_it_registers_until_it_is_acknowledged(cluster: Cluster) -> None:
     own = ControllerListener(LISTENER, cluster.endpoint_of(3), "PLAINTEXT")
     assert asked == [ControllerRegistrationRequest(3, UUID(int=8), (own,), features)] * 3
     assert registration.features == features
+
+
+@on_cluster(started=())
+async def test_metric_says_whether_a_controller_has_registered_it(cluster: Cluster) -> None:
+    registration = Registration(UUID(int=8))
+    async with listening(cluster, KAFKA, controller([], [ErrorCode.unsupported_version] * 1000)):
+        assert await register(cluster, registration, "metadata.version") is False
+    async with listening(cluster, KAFKA, controller([])):
+        assert await register(cluster, registration, "metadata.version") is True
+    assert await register(cluster, registration, "metadata.version", "new.version", seconds=60) is True
 
 
 @on_cluster(started=())

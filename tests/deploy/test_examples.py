@@ -25,7 +25,13 @@ DEPLOY = REPOSITORY / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 ALERTS_TEST = DEPLOY / "prometheus" / "alerts_test.yml"
 UNIT = DEPLOY / "systemd" / "kraft.service"
-KAFKAS_METRICS = ("ActiveControllerCount", "OfflinePartitionsCount", "FencedBrokerCount", "MetadataErrorCount")
+KAFKAS_METRICS = (
+    "ActiveControllerCount",
+    "OfflinePartitionsCount",
+    "ActiveBrokerCount",
+    "FencedBrokerCount",
+    "MetadataErrorCount",
+)
 """Of the MBeans `kafka.controller:type=KafkaController`."""
 KAFKAS_NAMES = {f"kafka_controller_kafkacontroller_{name.lower()}" for name in KAFKAS_METRICS}
 """As the example rules of the JMX exporter and Strimzi's name them, with `lowercaseOutputName`."""

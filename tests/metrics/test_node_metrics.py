@@ -62,7 +62,7 @@ KIP_859 = "latest-snapshot-generated-bytes latest-snapshot-generated-age-ms"
 KIP_1180 = "finalized-level"
 KAFKAS = "active-controller-count"
 OURS = """
-    is-witness
+    is-witness is-registered
     log-start-offset log-size-bytes number-of-failed-requests
     number-of-log-trims number-of-snapshots snapshot-download-ratio log-lines-lost
     event-loop-busy-max-ms event-loop-cpu-max-ms number-of-event-loop-stalls
@@ -539,3 +539,4 @@ def test_asking_for_metrics_changes_nothing_in_a_simulated_run() -> None:
 async def test_witness_is_told_from_other_voters(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     assert {node.key.id: values_of(node)["is-witness"] for node in nodes(cluster)} == {1: 0, 2: 1, 3: 0}
+    assert all("is-registered" not in values_of(node) for node in nodes(cluster)), "no controller was met"
