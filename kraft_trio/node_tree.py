@@ -204,6 +204,7 @@ class NodeTree(Generic[R]):
         )
         self._memory = MemoryBudget(config.queued_max_request_bytes, config.max_connection_bytes)
         self.server = NetworkServer(network, config, router, self._memory, self._failures, self.refusals)
+        self._machine = machine
         self.driver: StateMachineDriver | None = None
         if on_commit is not None:
             self.driver = StateMachineDriver(
@@ -220,6 +221,10 @@ class NodeTree(Generic[R]):
             self.executor = CommandExecutor(
                 self.appender, self.driver, machine, environment.wall_clock_ms, environment.secret_bits
             )
+
+    def machine_complaint(self) -> str | None:
+        """What the state machine says is wrong with its state."""
+        return None if self._machine is None else self._machine.complaint
 
     def _shown_to_peers(self) -> object:
         """The context with this node's newest certificate; None if it shows none."""

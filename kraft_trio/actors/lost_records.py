@@ -27,6 +27,11 @@ class LostRecords:
         """Which records, and for which leader; None if nothing is known to be lost."""
         return self._kept or self._dropped
 
+    @property
+    def dropped(self) -> str | None:
+        """Which records this node itself no longer has.  A node that leads has those that it has kept."""
+        return self._dropped
+
     def cut(self, offset: int, once_committed: int, leader_id: int, epoch: int) -> None:
         """The log was cut at `offset`.  Everything before `once_committed` (exclusive) had been committed."""
         if offset >= once_committed:

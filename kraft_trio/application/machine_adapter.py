@@ -88,6 +88,12 @@ class MachineAdapter(Generic[T, R]):
         """The state machine's method of that name, if it has one."""
 
     @property
+    def complaint(self) -> str | None:
+        """What the state machine says is wrong with its state; None if nothing is, or if it cannot tell."""
+        complaint: str | None = getattr(self._machine, "complaint", None)
+        return complaint
+
+    @property
     def skipped_records(self) -> int:
         """How many records this process has skipped, because the serde could not decode them."""
         return self._decoding.skipped_records

@@ -42,6 +42,9 @@ class StateMachine(Protocol[T_contra, R_co]):
     And it may have a method `accepts(record: Committed[T]) -> bool`, whether a record may enter the log.  A node calls
     it for what it appends itself and, as the leader, for what clients and other nodes send.  The offset is -1 then, and
     so is a timestamp that is not chosen yet.  What the serde cannot decode is refused anyway.
+
+    It may have a property `complaint: str | None`, which says what is wrong with its state, such as that it is full.
+    `kraft metadata-quorum explain` and `/readyz?verbose` show it.
     """
 
     def apply(self, record: Committed[T_contra], /) -> R_co:

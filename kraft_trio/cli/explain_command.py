@@ -60,10 +60,10 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
         fetch_timeout_ms = FETCH_TIMEOUT_MS if config is None else config.fetch_timeout_ms
         told = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
         told = await ClusterReader(network, CLIENT_ID).look(told, timeout_ms)
+        told = attrs.evolve(told, clock_offset_ms=wall_clock_ms() - round(trio.current_time() * 1000))
         return told if config is None else await with_directory(told, config)
 
-    now_ms = time.time_ns() // 1_000_000
-    situation = attrs.evolve(trio.run(look), command_config=command_config, now_ms=now_ms)
+    situation = attrs.evolve(trio.run(look), command_config=command_config, now_ms=wall_clock_ms())
     found = findings(situation)
     if as_json:
         echo(json.dumps(explanation_fields(situation)))
@@ -76,6 +76,11 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     critical = [finding.code for finding in found if finding.severity is Severity.CRITICAL]
     if critical:
         raise NetworkError(f"critical: {', '.join(critical)}")
+
+
+def wall_clock_ms() -> int:
+    """The clock of this machine, in ms since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def claims_text(situation: Situation) -> str:

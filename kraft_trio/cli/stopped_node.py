@@ -7,14 +7,15 @@ from typing import Any, Final
 import attrs
 import trio
 
+from kraft_trio.cli.recovery import preview_log
 from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.kafka_start import why_kafkas
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.finding import room_text
 from kraft_trio.protocol.findings.machines import LITTLE_BYTES
 from kraft_trio.protocol.quorum_situation import Claim, Situation, runs_nevertheless
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import DAMAGED, QUORUM_STATE
@@ -23,6 +24,8 @@ from kraft_trio.storage.real_disk import RealDisk
 
 DISK_TIMEOUT_S: Final = 2.0
 """Time in which the disk must answer."""
+LOG_TIMEOUT_S: Final = 10.0
+"""Time in which the log must be read."""
 
 
 def own_endpoint(config: NodeConfig) -> Endpoint | None:
@@ -46,6 +49,8 @@ async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
     found: dict[str, Any] = {"directory_problem": hangs}
     with trio.move_on_after(DISK_TIMEOUT_S):
         found = await trio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
+    with trio.move_on_after(LOG_TIMEOUT_S):
+        found |= await trio.to_thread.run_sync(_log_facts, config, abandon_on_cancel=True)
     claims = (attrs.evolve(one, **found) if one in silent else one for one in situation.claims)
     return attrs.evolve(situation, claims=tuple(claims))
 
@@ -60,12 +65,31 @@ def _look(config: NodeConfig) -> dict[str, Any]:
         disk.close()
 
 
+def _log_facts(config: NodeConfig) -> dict[str, Any]:
+    """What the log of a stopped node tells; empty if it cannot be read."""
+    disk = RealDisk()
+    try:
+        if not disk.exists(partition_path(config.metadata_log_dir, config.topic_name)):
+            return {}
+        return {"log_end": trio.run(_log_end, disk, config)}
+    except (StorageError, StorageFailure, OSError):
+        return {}
+    finally:
+        disk.close()
+
+
+async def _log_end(disk: Disk, config: NodeConfig) -> OffsetAndEpoch:
+    log = preview_log(disk, config, 0)
+    await log.close()
+    return log.end
+
+
 def _problem(disk: Disk, config: NodeConfig, *, is_kafkas: bool) -> str | None:
     try:
         problem = directory_problem(disk, config)
         # Kafka goes by what its file says.
         return problem or (None if is_kafkas else trio.run(refusal_of_static_voters, disk, config))
-    except StorageError as error:
+    except (StorageError, StorageFailure) as error:
         return f"{error}."
     except OSError as error:
         return f"{config.metadata_log_dir}: cannot be read: {error.strerror or error}."

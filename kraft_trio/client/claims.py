@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import attrs
@@ -13,23 +11,32 @@ import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import NodeAnswer, answer_of
-from kraft_trio.client.quorum_description import QuorumDescription, health_of
+from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, health_of
 from kraft_trio.client.quorum_question import describe_quorum
-from kraft_trio.config.key import MAX_INT32
+from kraft_trio.client.told_status import (
+    MAX_NODES,
+    initial_voter_of,
+    line_of,
+    restored_of,
+    shared_id_of,
+    status_of,
+    vital_number,
+    voter_keys_of,
+    voters_of,
+    whole_of,
+)
 from kraft_trio.config.sasl_fields import Login
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.quorum_situation import (
     Claim,
     LeaderReport,
     ObserverReport,
-    Restored,
     Situation,
     VoterReport,
 )
 from kraft_trio.protocol.replica_health import Health
-from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text
+from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import LoginRefusedError
-from kraft_trio.tracing.event_feed import SHARED_ID
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
@@ -44,17 +51,8 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID: Final = "kraft-explain"
-MAX_STATUS: Final = 256 * 1024
-"""Characters of a status; a longer one is ignored."""
-MAX_LINE: Final = 300
 OF_REPLICAS: Final = "CLUSTER_ACTION"
 """The right that a leader asks of a node which passes a question on to it, and not of who asks the node."""
-LATELY_MS: Final = 90_000
-"""A node that shares its id says so once a minute."""
-RESTORED_TOLD_MS: Final = 24 * 3600 * 1000
-"""For how long it is told that an old copy of a directory was started.  It may have caught up within a moment."""
-MAX_NODES: Final = 64
-"""Nodes that are asked; what they name beyond that is ignored."""
 
 
 @attrs.frozen
@@ -152,7 +150,12 @@ def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
         epoch=quorum.leader_epoch,
         high_watermark=quorum.high_watermark,
         voters=tuple(
-            VoterReport(state.key.id, health_of(quorum, state, fetch_timeout_ms), state.key.directory_id)
+            VoterReport(
+                state.key.id,
+                health_of(quorum, state, fetch_timeout_ms),
+                state.key.directory_id,
+                has_fetched=state is quorum.leader or state.last_fetch_timestamp_ms != UNKNOWN,
+            )
             for state in quorum.voters
         ),
         committed_voter_ids=tuple(state.key.id for state in quorum.committed_voters),
@@ -235,8 +238,9 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
     is_told = replica is not None and replica.error == ErrorCode.none
     status = status_of(None if replica is None else replica.status)
-    if voter_ids is None:  # to a client that may describe the cluster, but not the topic
-        voter_ids = voters_of(status)
+    told_voters = voters_of(status)
+    if told_voters is not None:  # Metadata names the leader and the node itself among the replicas, too.
+        voter_ids = told_voters
     denial, denied_as = None, None
     if described is not None and described.error is ErrorCode.cluster_authorization_failed:
         told_by_node, _, what = (described.error_message or "").partition(" may not ")
@@ -270,6 +274,11 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         registered_ids=registered_ids if replica is None else None,
         is_broker=is_broker,
         forwarding_problem=forwarding_problem,
+        kraft_version=whole_of(status.get("kraftVersion")),
+        is_controller=status.get("isController") is True,
+        as_initial=initial_voter_of(status),
+        clock_offset_ms=_clock_offset_ms(whole_of(status.get("atMs"))),
+        store_problem=line_of(status.get("storeProblem")),
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
@@ -287,95 +296,8 @@ def _forwarding_problem(
     return answer.view.problem or f"answers {error.name}"
 
 
-def status_of(text: str | None) -> dict[str, Any]:
-    """Read the status that a node tells.
-
-    Empty if it is too long, or not a JSON object, or has a number that is not finite or has more than 64 bits.
-    """
-    if text is None or len(text) > MAX_STATUS:
-        return {}
-    try:
-        status = json.loads(text, parse_int=_int_of, parse_float=_float_of, parse_constant=_float_of)
-    except (ValueError, RecursionError):
-        return {}
-    return status if isinstance(status, dict) else {}
-
-
-def _int_of(text: str) -> int:
-    value = int(text)
-    if not -(2**63) <= value < 2**63:
-        raise ValueError("more than 64 bits")
-    return value
-
-
-def _float_of(text: str) -> float:
-    """Python reads and writes Infinity and NaN; no browser does."""
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError("not finite")
-    return value
-
-
-def vital_number(status: Mapping[str, Any], name: str) -> int | None:
-    """A vital sign that is a whole number from 0 on; None if the status has no such number."""
-    vitals = status.get("vitals")
-    value = vitals.get(name) if isinstance(vitals, dict) else None
-    return value if _is_whole(value) and value >= 0 else None
-
-
-def voters_of(status: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The ids of the voters that a node knows; None if the status has no such list."""
-    voters = status.get("voters")
-    ids = [one.get("id") if isinstance(one, dict) else None for one in voters] if isinstance(voters, list) else []
-    known = tuple(sorted(id for id in ids if _is_whole(id) and 0 <= id <= MAX_INT32))
-    return known if known and len(known) == len(ids) <= MAX_NODES else None
-
-
-def voter_keys_of(status: Mapping[str, Any]) -> tuple[ReplicaKey, ...]:
-    """The voters that a node knows, with their directory ids; empty if the status has no such list."""
-    voters = status.get("voters")
-    if voters_of(status) is None or not isinstance(voters, list):
-        return ()
-    try:
-        return tuple(ReplicaKey(one["id"], directory_id_from_text(one["directoryId"])) for one in voters)
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return ()
-
-
-def shared_id_of(status: Mapping[str, Any]) -> tuple[int, str] | None:
-    """The node id that two processes have, and how the node knows, if one of its events of late says so."""
-    at_ms, events = status.get("atMs"), status.get("events")
-    for event in reversed(events) if isinstance(events, list) else ():
-        if not isinstance(event, dict) or event.get("what") != SHARED_ID:
-            continue
-        node_id, reason, said_ms = event.get("node_id"), line_of(event.get("reason")), event.get("atMs")
-        if _is_whole(at_ms) and _is_whole(said_ms) and at_ms - said_ms < LATELY_MS and _is_whole(node_id) and reason:
-            return node_id, reason
-    return None
-
-
-def restored_of(status: Mapping[str, Any]) -> tuple[Restored, ...]:
-    """The voters that came back to the node, lately, without records that they had acknowledged."""
-    at_ms, told = status.get("atMs"), status.get("restoredVoters")
-    if not _is_whole(at_ms) or not isinstance(told, list):
-        return ()
-    found = []
-    for one in told[-MAX_NODES:]:
-        fields = one if isinstance(one, dict) else {}
-        numbers = [fields.get(name) for name in ("atMs", "id", "acknowledged", "cameBackAt")]
-        known = [number for number in numbers if _is_whole(number) and number >= 0]
-        if len(known) == len(numbers) and at_ms - known[0] < RESTORED_TOLD_MS:
-            found.append(Restored(known[1], known[2], known[3], fields.get("hasCaughtUp") is True))
-    return tuple(found)
-
-
-def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def line_of(value: object) -> str | None:
-    """A text that a node tells, as one line that is not too long; None if it is no text, or empty."""
-    return " ".join(value.split())[:MAX_LINE] or None if isinstance(value, str) else None
+def _clock_offset_ms(told_ms: int | None) -> int | None:
+    return None if told_ms is None else told_ms - round(trio.current_time() * 1000)
 
 
 def _own_principal(network: Network) -> str:

@@ -9,8 +9,9 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.client.claims import CLIENT_ID, MAX_NODES, Told, ask_node, named_by, others_named, situation_of
+from kraft_trio.client.claims import CLIENT_ID, Told, ask_node, named_by, others_named, situation_of
 from kraft_trio.client.cluster_reader import ClusterReader
+from kraft_trio.client.told_status import MAX_NODES
 from kraft_trio.dashboard.history import History
 from kraft_trio.dashboard.node_watch import NodeWatch
 from kraft_trio.protocol.kafka_cluster import KafkaCluster

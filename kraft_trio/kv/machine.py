@@ -175,6 +175,12 @@ class KvMachine:
             del self.members[max(self.members)]
         return Done()
 
+    @property
+    def complaint(self) -> str | None:
+        """Why the store takes no more keys."""
+        space = self.space
+        return f"alarm NOSPACE, at a quota of {space.quota_bytes} bytes" if space.is_full else None
+
     def _set_quota(self, request: requests.SetQuota) -> Result:
         self.space.quota_bytes = request.quota_bytes
         return Done()

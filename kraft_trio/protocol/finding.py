@@ -44,8 +44,10 @@ def quorum_command(situation: Situation, subcommand: str) -> str:
     return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
 
 
-def start_command(situation: Situation) -> str:
-    """How to start a node that is down.  It does not say what it is any more:
+def start_command(situation: Situation) -> str | None:
+    """How to start a node that is down; None if its file, on this machine, shows that it would not start.
+
+    It does not say what it is any more:
 
     | what its file and directory, on this machine, say | nodes that answer                | command                 |
     |---------------------------------------------------|----------------------------------|-------------------------|
@@ -56,6 +58,8 @@ def start_command(situation: Situation) -> str:
     | not known                                         | none that says what it is        | ours first, and Kafka's |
     """
     found_here = [claim.is_kafkas for claim in situation.claims if claim.is_kafkas is not None]
+    if any(claim.directory_problem is not None for claim in situation.claims):
+        return None
     if found_here:
         return START_KAFKA if any(found_here) else START
     has_kafkas = any(claim.log_end is None and claim.denial is None for claim in situation.answers)

@@ -82,6 +82,16 @@ class Claim:
     """Whether it is a broker of Kafka's, which tells nothing of the quorum itself but asks the active controller."""
     forwarding_problem: str | None = None
     """Why a broker did not get the active controller's answer."""
+    kraft_version: int | None = None
+    """0 if its voters are static: those of its file."""
+    is_controller: bool = False
+    """Whether its file says that it may vote, if it tells."""
+    as_initial: str | None = None
+    """Itself as `kraft storage format --initial-controllers` names it, if it is a voter of the set that it knows."""
+    clock_offset_ms: int | None = None
+    """By how much its clock is ahead of the monotonic clock of the asker."""
+    store_problem: str | None = None
+    """Why its key-value store takes no more keys."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 
@@ -97,6 +107,8 @@ class VoterReport:
     id: int
     health: ReplicaHealth
     directory_id: UUID | None = None
+    has_fetched: bool = True
+    """Whether it has fetched from this leader, in its epoch."""
 
 
 @attrs.frozen
@@ -135,6 +147,8 @@ class Situation:
     report: LeaderReport | None = None
     now_ms: int | None = None
     """The clock of the asker, in ms since 1970.  A recorded situation has none."""
+    clock_offset_ms: int | None = None
+    """By how much the asker's clock is ahead of its monotonic clock, if it is to be compared with those of nodes."""
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
     cluster: KafkaCluster | None = None
@@ -167,8 +181,25 @@ class Situation:
         keys = () if newest is None else newest.voter_keys
         return {key.id: key for key in keys if key.directory_id != NO_DIRECTORY_ID}
 
+    @cached_property
+    def lists(self) -> dict[tuple[ReplicaKey, ...], tuple[Claim, ...]]:
+        """The voter sets with directory ids that nodes know which are in them, before anybody was ever elected.
+
+        More than one shows that the nodes were formatted with different lists.  Later, a node may know an older set.
+        """
+        found: dict[tuple[ReplicaKey, ...], tuple[Claim, ...]] = {}
+        if self.report is not None or any(end_of(claim) >= (1, 0) for claim in self.answers):
+            return found
+        for claim in self.answers:
+            if ReplicaKey(claim.node_id or 0, claim.directory_id or NO_DIRECTORY_ID) in claim.voter_keys:
+                keys = tuple(sorted(claim.voter_keys, key=lambda key: key.id))
+                found[keys] = (*found.get(keys, ()), claim)
+        return found
+
     def has_other_disk(self, claim: Claim) -> bool:
         """Whether a node answers with another disk than the voter of its id has."""
+        if len(self.lists) > 1:
+            return False  # Each of them has a disk of its own list.
         known = None if claim.node_id is None else self.voter_keys.get(claim.node_id)
         own = claim.directory_id
         return known is not None and own not in (None, NO_DIRECTORY_ID) and own != known.directory_id

@@ -66,6 +66,7 @@ class World:
         self._moves: dict[int, int] = {}
         self._static_voters: dict[int, tuple[int, ...]] = {}
         """By node, the static voters that its configuration file has been changed to."""
+        self._written_keys: dict[int, dict[str, str]] = {}
         self._misadvertised: set[int] = set()
         self.has_stable_names = False
         """Whether new clients are given the nodes' stable endpoints."""
@@ -166,6 +167,11 @@ class World:
         self._static_voters[node_id] = voter_ids
         self._configs.pop(node_id, None)
 
+    def write_keys(self, node_id: int, **keys: str) -> None:
+        """Write keys into the configuration file of a node, for its next start, with _ for each dot; empty ones go."""
+        self._written_keys.setdefault(node_id, {}).update({key.replace("_", "."): keys[key] for key in keys})
+        self._configs.pop(node_id, None)
+
     def has_other_static_voters(self, node_id: int) -> bool:
         """Whether the static voters in the node's configuration file have been changed."""
         return self._static_voters.get(node_id, self.voter_ids) != self.voter_ids
@@ -199,6 +205,10 @@ class World:
         return config
 
     def _make_config(self, node_id: int) -> NodeConfig:
+        return parse_config(self.keys_of(node_id)).config
+
+    def keys_of(self, node_id: int) -> dict[str, str]:
+        """The keys of the node's configuration file, for its next start."""
         is_static = self.setup.kraft_version == 0
         voter_ids = self._static_voters.get(node_id, self.voter_ids)
         if is_static:
@@ -208,20 +218,20 @@ class World:
             named = [str(self.endpoint_of(id)) for id in self.node_ids]
         is_voter = node_id in voter_ids
         dead = Endpoint(f"node-{node_id}", DEAD_PORT) if node_id in self._misadvertised else None
-        return parse_config(
-            {
-                "node.id": str(node_id),
-                "process.roles": "controller" if is_voter or not is_static else "broker",
-                "listeners": f"{LISTENER}://{self.endpoint_of(node_id)}",
-                **({"advertised.listeners": f"{LISTENER}://{dead}"} if dead is not None else {}),
-                "controller.listener.names": LISTENER,
-                "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
-                "metadata.log.dir": "/data",
-                "kraft.metrics.interval.ms": "0",
-                "kraft.witness": str(node_id in self.setup.witnesses).lower(),
-                **self.setup.settings,
-            }
-        ).config
+        keys = {
+            "node.id": str(node_id),
+            "process.roles": "controller" if is_voter or not is_static else "broker",
+            "listeners": f"{LISTENER}://{self.endpoint_of(node_id)}",
+            **({"advertised.listeners": f"{LISTENER}://{dead}"} if dead is not None else {}),
+            "controller.listener.names": LISTENER,
+            "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
+            "metadata.log.dir": "/data",
+            "kraft.metrics.interval.ms": "0",
+            "kraft.witness": str(node_id in self.setup.witnesses).lower(),
+            **self.setup.settings,
+            **self._written_keys.get(node_id, {}),
+        }
+        return {key: value for key, value in keys.items() if value or key not in self._written_keys.get(node_id, {})}
 
     def new_state_machine(self, node_id: int) -> StateMachine | BatchStateMachine | None:
         """The state machine for the next process of that node."""

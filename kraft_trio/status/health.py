@@ -25,6 +25,8 @@ class Check:
 
     name: str
     problem: str | None = None
+    note: str | None = None
+    """What is wrong, though it is no reason to send clients elsewhere: it is the same on all nodes."""
 
 
 class DiskProbe:
@@ -83,7 +85,7 @@ def readiness(tree: NodeTree[Any], disk: Sequence[Check]) -> tuple[Check, ...]:
     if tree.driver is not None:
         failure = tree.driver.failure
         stopped = None if failure is None else f"stopped at offset {tree.driver.applied_offset}: {failure}"
-        checks = (*checks, Check("state-machine-applies", stopped))
+        checks = (*checks, Check("state-machine-applies", stopped, tree.machine_complaint()))
     return (*checks, *disk)
 
 
@@ -101,14 +103,17 @@ def _leaderless(tree: NodeTree[Any]) -> str | None:
 
 
 def as_text(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, bytes]:
-    """The status and the body.  Each check is listed with `verbose`, and whenever one has failed."""
+    """The status and the body.  Each check is listed with `verbose`, and whenever one has failed or has a note."""
     failed = any(check.problem is not None for check in checks)
-    lines = [
-        f"[+]{check.name} ok" if check.problem is None else f"[-]{check.name} failed: {check.problem}"
-        for check in checks
-    ]
-    if not failed and not verbose:
+    lines = [_line(check) for check in checks]
+    if not failed and not verbose and all(check.note is None for check in checks):
         lines = ["ok"]
     else:
         lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
     return 503 if failed else 200, ("\n".join(lines) + "\n").encode()
+
+
+def _line(check: Check) -> str:
+    if check.problem is not None:
+        return f"[-]{check.name} failed: {check.problem}"
+    return f"[+]{check.name} ok" + ("" if check.note is None else f", but: {check.note}")

@@ -25,6 +25,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "role": "observer" if role == "follower" and not is_voter else role,
         "isVoter": is_voter,
         "isWitness": tree.config.witness,
+        "isController": "controller" in tree.config.process_roles,
         "epoch": view.epoch,
         "leaderId": view.leader_id,
         "highWatermark": high_watermark,
@@ -33,10 +34,11 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "logEndEpoch": log.end.epoch,
         "kraftVersion": view.kraft_version,
         "uncommittedVoterChange": log.voters.has_uncommitted_change(high_watermark),
-        "lostRecords": tree.lost_records.what,
+        "lostRecords": tree.lost_records.dropped if role == "leader" else tree.lost_records.what,
         "deadAddress": None if tree.own_address.dead is None else str(tree.own_address.dead),
         "fetchProblem": None if role == "leader" else tree.fetch_problem.reason,
         "stateMachineProblem": _stopped(tree),
+        "storeProblem": tree.machine_complaint(),
         "otherDisks": [
             {"id": key.id, "directoryId": directory_id_to_text(key.directory_id)}
             for key in tree.other_disks.among(log.voters.voters)

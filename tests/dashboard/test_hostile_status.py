@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.client.claims import (
+from kraft_trio.client.claims import Told
+from kraft_trio.client.told_status import (
     LATELY_MS,
     MAX_LINE,
     MAX_NODES,
     RESTORED_TOLD_MS,
-    Told,
     line_of,
     restored_of,
     shared_id_of,
@@ -84,10 +84,11 @@ def test_text_of_a_status_is_one_line(told: object, read: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "voters", [None, 1, "12", [], [1], [None], [{}], [{"id": True}], [{"id": -1}], [{"id": 2**31}], [{"id": 1}, 2]]
+    "voters", [None, 1, "12", [1], [None], [{}], [{"id": True}], [{"id": -1}], [{"id": 2**31}], [{"id": 1}, 2]]
 )
 def test_strange_list_of_voters_is_not_believed(voters: object) -> None:
     assert voters_of({"voters": voters}) is None
+    assert voters_of({"voters": []}) == ()
     assert voters_of({"voters": [{"id": 2, "x": voters}, {"id": 1}]}) == (1, 2)
     assert voters_of({"voters": [{"id": id} for id in range(1000)]}) is None
 

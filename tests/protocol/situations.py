@@ -8,7 +8,7 @@ from uuid import UUID
 from kraft_trio.protocol.findings.machines import DAY_MS
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
-from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
 
 UP = ReplicaHealth(Health.UP)
 OFFLINE = ReplicaHealth(Health.OFFLINE, "last fetched 9 s ago")
@@ -25,6 +25,28 @@ def disk(node_id: int, directory_id: UUID, **more: Any) -> Claim:
     """A node of that directory id, in a quorum whose voters all have OLD."""
     keys = tuple(ReplicaKey(voter_id, OLD) for voter_id in (1, 2, 3))
     return says(node_id, directory_id=directory_id, voter_keys=keys, **more)
+
+
+def keys_of_list(number: int) -> tuple[ReplicaKey, ...]:
+    """A list of three voters, with directory ids of its own."""
+    return tuple(ReplicaKey(voter_id, UUID(int=10 * number + voter_id)) for voter_id in (1, 2, 3))
+
+
+def keys_text(number: int) -> str:
+    return ", ".join(map(str, keys_of_list(number)))
+
+
+def listed(node_id: int, number: int) -> Claim:
+    """A node that was formatted with that list, in a quorum that never had a leader."""
+    [own] = [key for key in keys_of_list(number) if key.id == node_id]
+    told: dict[str, Any] = {"directory_id": own.directory_id, "voter_keys": keys_of_list(number)}
+    initial = f"{node_id}@host{node_id}:9093:{directory_id_to_text(own.directory_id)}"
+    return says(node_id, epoch=0, leader=None, end=(0, 0), as_initial=initial, **told)
+
+
+def static(node_id: int, *voter_ids: int, leader: int | None = 1) -> Claim:
+    """A controller whose file names these static voters."""
+    return says(node_id, leader=leader, voter_ids=voter_ids, kraft_version=0, is_controller=True)
 
 
 def silent(node_id: int) -> Claim:

@@ -11,8 +11,8 @@ from kraft_trio.protocol.finding import Severity
 from kraft_trio.protocol.findings.machines import LITTLE_BYTES
 from kraft_trio.protocol.findings.table import RULES
 from kraft_trio.protocol.quorum_findings import contradictions, findings
-from kraft_trio.protocol.quorum_situation import Restored, Situation, survivals
-from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.protocol.quorum_situation import Restored, Situation, VoterReport, survivals
+from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from tests.protocol import controllers_situations
 from tests.protocol.situations import (
     ALL,
@@ -26,12 +26,16 @@ from tests.protocol.situations import (
     expires,
     fails_tls,
     kafka,
+    keys_text,
     led,
+    listed,
     refuses_login,
     says,
     silent,
+    static,
 )
 
+UNRESOLVED = "cannot connect: 'host3' is not resolved: Name or service not known"
 OLD_TEXT, NEW_TEXT = map(directory_id_to_text, (OLD, NEW))
 
 SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
@@ -390,6 +394,102 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "a controller of Kafka whose leader is gone": (
         Situation((silent(1), kafka(2, 1))),
         [("critical", "no-leader", "No leader answers (node 2 names node 1), and no node tells who the voters are")],
+    ),
+    "each node was formatted with a list of its own": (
+        Situation((listed(1, 1), listed(2, 2), listed(3, 3))),
+        [
+            (
+                "critical",
+                "other-lists",
+                f"different lists of voters: node 1: {keys_text(1)}; node 2: {keys_text(2)}; node 3: {keys_text(3)}. A "
+                "voter is an id with a directory id, so they refuse each other their votes (INVALID_VOTER_KEY). Nobody "
+                "has ever been elected, so that nothing was written.",
+            ),
+        ],
+    ),
+    "two lists, and a voter that is silent": (
+        Situation((listed(1, 1), listed(2, 2), silent(3))),
+        [
+            ("critical", "other-lists", "Leave all of them as they are until it is known what 3 has: perhaps records."),
+        ],
+    ),
+    "static voters that differ between the files": (
+        Situation((static(1, 1, 2, 3), static(2, 1, 2, 3, 4), static(3, 1, 2, 3)), led(UP, UP, UP)),
+        [
+            (
+                "warning",
+                "other-static-voters",
+                "node 1 and node 3: 1, 2, 3; node 2: 1, 2, 3, 4. Any two majorities of them share a voter.",
+            ),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "a second quorum by a static file": (
+        Situation((static(1, 1, 2, 3), static(2, 1, 2, 3), static(3, 3)), led(UP, UP, UP)),
+        [("critical", "other-static-voters", "1, 2 and 3 can elect two leaders")],
+    ),
+    "a static voter whose file names no voters": (
+        Situation((static(1, 1, 2, 3), static(2), static(3, 1, 2, 3)), led(UP, UP, UP)),
+        [
+            ("warning", "unnamed-voters", "Node 2 knows no voters: kraft.version is 0, so only"),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "static voters whose files name no voters": (
+        Situation((static(1, leader=None), static(2, leader=None), silent(3))),
+        [
+            (
+                "critical",
+                "unnamed-voters",
+                "Name the voters of before there again, such as `controller.quorum.voters=1@host1:9093,2@host2:9093`",
+            ),
+        ],
+    ),
+    "records on this machine that the leader never had": (
+        Situation(
+            (says(1), says(2), attrs.evolve(silent(3), log_end=OffsetAndEpoch(9, 5))),
+            attrs.evolve(led(UP, UP), voters=(*led(UP, UP).voters, VoterReport(3, OFFLINE, has_fetched=False))),
+        ),
+        [
+            ("critical", "newer-log", "Node 3 is down, and its log on this machine ends at offset 9 of epoch 5"),
+            ("warning", "survival", ""),
+            ("warning", "voter-behind", "Do not start it."),
+        ],
+    ),
+    "a static voter that this leader never heard": (
+        Situation(
+            (says(1), says(2), silent(3)),
+            attrs.evolve(led(UP, UP), voters=(*led(UP, UP).voters, VoterReport(3, OFFLINE, has_fetched=False))),
+        ),
+        [("warning", "survival", ""), ("warning", "voter-behind", "before you start it, let `explain` look")],
+    ),
+    "a full store": (
+        Situation((says(1, store_problem="alarm NOSPACE"), says(2), says(3)), led(UP, UP, UP)),
+        [("critical", "store-full", "The key-value store takes no more keys, says node 1: alarm NOSPACE.")],
+    ),
+    "a name that is not resolved here": (
+        Situation((says(1), says(2), attrs.evolve(silent(3), problem=UNRESOLVED)), led(UP, UP, UP)),
+        [
+            ("warning", "unresolved-name", "The name host3 is not resolved on this machine."),
+            ("note", "not-reached", ""),
+            ("ok", "survival", ""),
+        ],
+    ),
+    "a name that a node does not resolve": (
+        Situation((says(1), says(2), says(3, fetch_problem=f"host1:9093: {UNRESOLVED}")), led(UP, UP, UP)),
+        [("warning", "unresolved-name", "Node 3 does not resolve a name that it needs"), ("ok", "survival", "")],
+    ),
+    "a wrong clock": (
+        Situation(
+            (says(1, clock_offset_ms=7), says(2, clock_offset_ms=3_700_000), says(3, clock_offset_ms=0)),
+            led(UP, UP, UP),
+            clock_offset_ms=9000,
+        ),
+        [("warning", "clock", "The clock of node 2 is 62 minutes ahead of the others."), ("ok", "survival", "")],
+    ),
+    "two clocks alone": (
+        Situation((says(1, clock_offset_ms=-400_000_000), says(2), says(3)), led(UP, UP, UP), clock_offset_ms=0),
+        [("warning", "clock", "The clocks of node 1 and this machine are 5 days apart."), ("ok", "survival", "")],
     ),
     "two processes have a voter's id": (
         Situation((says(1, shared_id=(2, "x")), says(2), says(3)), led(UP, UP, UP)),

@@ -58,8 +58,11 @@ class Electorate:
 
     @property
     def is_told(self) -> bool:
-        """Whether it is known who the voters are, and that too few of them are up or that they elect nobody."""
-        return bool(self.voter_ids) and not self.may_be_up
+        """Whether it is known who the voters are, and that too few of them are up or that they elect nobody.
+
+        Nodes that were formatted with different lists have no voters in common.
+        """
+        return bool(self.voter_ids) and not self.may_be_up and len(self.situation.lists) < 2
 
     @cached_property
     def winners(self) -> list[Claim]:

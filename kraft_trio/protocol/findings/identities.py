@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kraft_trio.protocol.finding import Finding, Severity, ids_text, quorum_command
+from kraft_trio.protocol.findings.voter_sets import lacks_voters
 from kraft_trio.protocol.quorum_situation import Claim, Situation, VoterReport
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 
@@ -40,6 +41,8 @@ def removed(situation: Situation) -> Iterator[Finding]:
     """Without a leader, nobody knows which set is committed: such a node may have the only copy."""
     voters = situation.voter_ids
     for claim in situation.answers:
+        if claim.kraft_version == 0:
+            continue  # Nobody can be removed there: the files differ.
         if voters and claim.node_id not in (*voters, None) and claim.node_id in (claim.voter_ids or ()):
             text = (
                 f"Node {claim.node_id} was removed, and does not know it: the voters are {ids_text(voters)}. Stop it, "
@@ -67,7 +70,12 @@ def other_directories(situation: Situation) -> Iterator[Finding]:
 
 def observers(situation: Situation) -> Iterator[Finding]:
     voters = situation.voter_ids
-    others = [claim.node_id for claim in situation.answers if claim.node_id not in (*voters, None)]
+    others = [
+        claim.node_id
+        for claim in situation.answers
+        if claim.node_id not in (*voters, None, *((claim.voter_ids or ()) if claim.kraft_version == 0 else ()))
+        and not lacks_voters(situation, claim)
+    ]
     if voters and others:
         text = f"Not voters: {ids_text(others)}. If these nodes fail, the quorum goes on."
         yield Finding(Severity.NOTE, "observers", text)

@@ -17,13 +17,14 @@ from kraft_trio.protocol.finding import (
     start_command,
 )
 from kraft_trio.protocol.findings.electorate import Electorate
+from kraft_trio.protocol.findings.voter_sets import lacks_voters
 from kraft_trio.protocol.quorum_situation import Claim, Situation, end_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 
 
 def unknown_voters(situation: Situation) -> Iterator[Finding]:
     electorate = Electorate(situation)
-    if electorate.voter_ids or electorate.denying:
+    if electorate.voter_ids or electorate.denying or any(lacks_voters(situation, one) for one in situation.answers):
         return
     naming = [claim for claim in situation.answers if claim.leader_id is not None]
     named = listed([f"{claim.name} names node {claim.leader_id}" for claim in naming])

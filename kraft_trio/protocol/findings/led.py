@@ -17,6 +17,7 @@ from kraft_trio.protocol.finding import (
 )
 from kraft_trio.protocol.findings.connecting import CLOSED_LINE, is_closed
 from kraft_trio.protocol.findings.identities import has_other_directory
+from kraft_trio.protocol.findings.losses import newer_logs_here
 from kraft_trio.protocol.findings.machines import is_little_room
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, runs_nevertheless
 from kraft_trio.protocol.replica_health import Health
@@ -87,6 +88,10 @@ def report_of(situation: Situation) -> LeaderReport:
     return situation.report
 
 
+def _is_static(report: LeaderReport) -> bool:
+    return all(voter.directory_id in (None, NO_DIRECTORY_ID) for voter in report.voters)
+
+
 def _up(report: LeaderReport) -> list[int]:
     return [voter.id for voter in report.voters if voter.health.is_up]
 
@@ -109,8 +114,18 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         return f"Its node runs, but does not fetch from the leader: {why}", None
     if claim is not None and runs_nevertheless(claim):
         return "Its node runs, but refuses the connection, or is refused.", None
+    if claim is not None and claim.directory_problem is not None:
+        return "Do first what is said of its directory.", None
     if claim is not None and is_little_room(claim):
         return "Its disk was nearly full: make room, and start it.", START
+    if not voter.has_fetched and _is_static(report_of(situation)) and (claim is None or claim.log_end is None):
+        return (
+            "This leader has never heard it. If other voters began with blank disks, it would drop its records: before "
+            "you start it, let `explain` look at its directory, on its machine.",
+            quorum_command(situation, "explain -c FILE"),
+        )
+    if any(one.node_id == voter.id for one in newer_logs_here(situation)):
+        return "Do not start it.", None
     start, command = "Look at the end of its log; start it, or restart it if it hangs", start_command(situation)
     if not can_commit or voter.directory_id == NO_DIRECTORY_ID:  # A static voter cannot be replaced.
         return f"{start}.", command
@@ -142,7 +157,7 @@ def _isolation(situation: Situation, claim: Claim) -> str:
 
 
 def _survival(
-    voter_ids: Collection[int], up: Iterable[int], *, start: str = START, is_hypothetical: bool = False
+    voter_ids: Collection[int], up: Iterable[int], *, start: str | None = START, is_hypothetical: bool = False
 ) -> Finding:
     """What the voters survive, or would survive if an uncommitted change were undone."""
     code = "survival-before" if is_hypothetical else "survival"

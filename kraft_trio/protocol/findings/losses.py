@@ -53,6 +53,35 @@ def restored(situation: Situation) -> Iterator[Finding]:
         yield Finding(Severity.CRITICAL, "restored-voter", text, command)
 
 
+def newer_logs_here(situation: Situation) -> list[Claim]:
+    """Nodes that are down with records of the leader's epoch, or a newer one, that this leader never had.
+
+    A follower gets records of an epoch from its leader alone.  So other voters began with blank disks, and elected a
+    leader; what the directory here has, such as a static voter's, they lack, and the node would drop it.
+    """
+    report = situation.report
+    never = () if report is None else {voter.id for voter in report.voters if not voter.has_fetched}
+    return [
+        claim
+        for claim in situation.claims
+        if report is not None and claim.problem is not None and claim.log_end is not None and claim.log_end.offset
+        if claim.log_end.epoch > report.epoch or (claim.log_end.epoch == report.epoch and claim.node_id in never)
+    ]
+
+
+def newer_log(situation: Situation) -> Iterator[Finding]:
+    report = situation.report
+    for claim in newer_logs_here(situation):
+        assert report is not None and claim.log_end is not None  # noqa: PT018
+        text = (
+            f"{capitalized(claim.name)} is down, and its log on this machine ends at offset {claim.log_end.offset} of "
+            f"epoch {claim.log_end.epoch}, which node {report.leader_id}, leader of epoch {report.epoch}, never had: "
+            "the other voters began with blank or older disks. Do not start it: it would drop its records. Keep a copy "
+            "of its directory. Stop writing, and mount the disks of the others."
+        )
+        yield Finding(Severity.CRITICAL, "newer-log", text)
+
+
 def lost_records(situation: Situation) -> Iterator[Finding]:
     for claim in situation.answers:
         if claim.lost_records is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import START, Finding, Severity, capitalized, room_text
+from kraft_trio.protocol.finding import START, Finding, Severity, capitalized, joined, room_text
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
@@ -14,6 +14,11 @@ DAY_MS: Final = 24 * 3600 * 1000
 SOON_DAYS: Final = 30
 """A certificate that expires within so many days is worth a note, and one within URGENT_DAYS a warning."""
 URGENT_DAYS: Final = 7
+CLOCKS_APART_MS: Final = 10_000
+"""A clock that is further from the others is reported.  An answer takes half of that at most."""
+_CLOCK_ADVICE: Final = (
+    "Set it right: times of records, certificates and Kerberos tickets go by it. No vote and no commit does."
+)
 
 
 def stopped_state_machines(situation: Situation) -> Iterator[Finding]:
@@ -84,3 +89,61 @@ def certificates(situation: Situation) -> Iterator[Finding]:
 def is_little_room(claim: Claim) -> bool:
     """Whether the node's disk is about to be full, or was when it last answered."""
     return claim.free_bytes is not None and claim.free_bytes < LITTLE_BYTES
+
+
+def clocks(situation: Situation) -> Iterator[Finding]:
+    """Clocks are compared with that in the middle.  Of two alone, nobody knows which is right."""
+    told = [(claim.clock_offset_ms, claim.name) for claim in situation.answers if claim.clock_offset_ms is not None]
+    if situation.clock_offset_ms is not None:
+        told.append((situation.clock_offset_ms, "this machine"))
+    ordered = sorted(told)
+    if len(ordered) == 2 and ordered[1][0] - ordered[0][0] > CLOCKS_APART_MS:
+        apart = duration_text(ordered[1][0] - ordered[0][0])
+        text = f"The clocks of {ordered[0][1]} and {ordered[1][1]} are {apart} apart. {_CLOCK_ADVICE}"
+        yield Finding(Severity.WARNING, "clock", text)
+    middle = ordered[len(ordered) // 2][0] if len(ordered) > 2 else 0
+    for offset, name in told if len(ordered) > 2 else ():
+        if abs(offset - middle) > CLOCKS_APART_MS:
+            where = "ahead of" if offset > middle else "behind"
+            text = f"The clock of {name} is {duration_text(abs(offset - middle))} {where} the others. {_CLOCK_ADVICE}"
+            yield Finding(Severity.WARNING, "clock", text)
+
+
+def duration_text(duration_ms: int) -> str:
+    """In the largest unit of which there are two."""
+    for unit_ms, unit in ((DAY_MS, "days"), (3_600_000, "hours"), (60_000, "minutes")):
+        if duration_ms >= 2 * unit_ms:
+            return f"{round(duration_ms / unit_ms)} {unit}"
+    return f"{round(duration_ms / 1000)} seconds"
+
+
+def full_stores(situation: Situation) -> Iterator[Finding]:
+    """All replicas say the same of the state that they share, so one finding is enough."""
+    full = [claim for claim in situation.answers if claim.store_problem is not None]
+    if full:
+        text = (
+            f"The key-value store takes no more keys, says {full[0].name}: {full[0].store_problem}. Delete keys and "
+            "compact, or set a higher kraft.kv.quota.bytes on all nodes. Then disarm: `kraft kv alarm disarm`."
+        )
+        yield Finding(Severity.CRITICAL, "store-full", text)
+
+
+def unresolved_names(situation: Situation) -> Iterator[Finding]:
+    """Hosts whose names this machine, or a node, does not resolve."""
+    here = {claim.endpoint.rpartition(":")[0] for claim in situation.claims if _is_unresolved(claim.problem)}
+    if here:
+        many = len(here) > 1
+        text = (
+            f"{'The names' if many else 'The name'} {joined(sorted(here))} {'are' if many else 'is'} not resolved on "
+            f"this machine. Correct the name service or /etc/hosts: the {'nodes' if many else 'node'} may well run. "
+            "Nodes ask again themselves, and need no restart."
+        )
+        yield Finding(Severity.WARNING, "unresolved-name", text)
+    for claim in situation.answers:
+        if _is_unresolved(claim.fetch_problem):
+            text = f"{capitalized(claim.name)} does not resolve a name that it needs: {claim.fetch_problem}."
+            yield Finding(Severity.WARNING, "unresolved-name", text)
+
+
+def _is_unresolved(problem: str | None) -> bool:
+    return problem is not None and "is not resolved" in problem

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraft_trio.protocol.findings import connecting, controllers, identities, leaderless, led, losses, machines
+from kraft_trio.protocol.findings import (
+    connecting,
+    controllers,
+    identities,
+    leaderless,
+    led,
+    losses,
+    machines,
+    voter_sets,
+)
 from kraft_trio.protocol.findings.rule import CRITICAL, NOTE, OK, WARNING, Rule, When
 
 RULES: Final = (
@@ -23,6 +32,39 @@ RULES: Final = (
         "Two nodes are named as leader of one epoch.",
         "Stop writing.",
         losses.two_leaders,
+    ),
+    Rule(
+        "other-lists",
+        When.NO_LEADER,
+        (CRITICAL,),
+        "The nodes were formatted with different lists of directory ids.",
+        "If nobody was ever elected, format them again with one list; else leave them as they are.",
+        voter_sets.other_lists,
+    ),
+    Rule(
+        "other-static-voters",
+        When.ANSWER,
+        (CRITICAL, WARNING),
+        "`controller.quorum.voters` differs between the files.",
+        "Write the voters of before into all files. If two quorums are possible, first stop writing and copy all "
+        "directories.",
+        voter_sets.other_static_voters,
+    ),
+    Rule(
+        "unnamed-voters",
+        When.ANSWER,
+        (CRITICAL, WARNING),
+        "At kraft.version 0, a file does not name the voters.",
+        "With a leader, write the voters to the log (`kraft features upgrade`); without one, name them again.",
+        voter_sets.unnamed_voters,
+    ),
+    Rule(
+        "newer-log",
+        When.LEADER,
+        (CRITICAL,),
+        "`-c FILE`: the node that is down has records of an epoch that this leader never had.",
+        "Do not start it. Keep a copy of its directory, and mount the disks of the others.",
+        losses.newer_log,
     ),
     Rule(
         "shared-id",
@@ -55,6 +97,14 @@ RULES: Final = (
         "A state machine cannot decode a committed record.",
         "Start a version that can, or skip its offset.",
         machines.stopped_state_machines,
+    ),
+    Rule(
+        "store-full",
+        When.ANSWER,
+        (CRITICAL,),
+        "The key-value store has reached its quota (alarm NOSPACE).",
+        "Delete keys and compact, or set a higher quota; then disarm the alarm.",
+        machines.full_stores,
     ),
     Rule(
         "other-epoch",
@@ -119,6 +169,22 @@ RULES: Final = (
         "Nobody listens at the address that a node announces.",
         "Correct `advertised.listeners` there, and restart it.",
         machines.dead_addresses,
+    ),
+    Rule(
+        "unresolved-name",
+        When.ALWAYS,
+        (WARNING,),
+        "A host name is not resolved, here or on a node.",
+        "Correct the name service; nothing needs a restart.",
+        machines.unresolved_names,
+    ),
+    Rule(
+        "clock",
+        When.ANSWER,
+        (WARNING,),
+        "A clock is more than ten seconds from the others.",
+        "Set it right. No vote and no commit goes by it.",
+        machines.clocks,
     ),
     Rule(
         "little-room",
