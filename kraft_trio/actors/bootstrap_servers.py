@@ -6,7 +6,7 @@ so each try looks it up again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 
 import trio
 
@@ -38,17 +38,27 @@ class BootstrapServers:
         found = (Endpoint(host, server.port) for host in hosts)
         return tuple(endpoint for endpoint in found if endpoint not in self._own)
 
-    async def ask_all(self, ask: Callable[[Endpoint], Awaitable[object]], *, also: Iterable[Endpoint] = ()) -> None:
-        """Call `ask` with every address of every server, and with the endpoints in `also`, all at the same time."""
+    async def ask_all(
+        self,
+        ask: Callable[[Endpoint], Awaitable[object]],
+        *,
+        also: Iterable[Endpoint] = (),
+        unless: Container[Endpoint | None] = (),
+    ) -> None:
+        """Call `ask` with every address of every server, and with the endpoints in `also`, all at the same time.
+
+        Servers and addresses in `unless` are left out.
+        """
         others = {endpoint for endpoint in also if endpoint not in self._own}
 
         async def ask_server(server: Endpoint) -> None:
             for endpoint in await self.addresses_of(server):
-                if endpoint not in others:
+                if endpoint not in others and endpoint not in unless:
                     nursery.start_soon(ask, endpoint)
 
         async with trio.open_nursery() as nursery:
             for server in self._servers:
-                nursery.start_soon(ask_server, server)
+                if server not in unless:
+                    nursery.start_soon(ask_server, server)
             for endpoint in sorted(others):
                 nursery.start_soon(ask, endpoint)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import trio
 
 from kraft_trio.actors.epoch_context import EpochContext
@@ -22,6 +24,9 @@ log = get_logger(__name__)
 
 ANY_VOTER = ReplicaKey(-1)
 """The sender does not know which node it asks."""
+
+LONGEST_INTERVAL: Final = 5
+"""The longest interval between two announcements to a bootstrap server, in fetch timeouts."""
 
 
 def announcement(context: EpochContext, voter: ReplicaKey) -> BeginQuorumEpochRequest:
@@ -46,23 +51,19 @@ class EpochAnnouncer:
     A leader that a majority has left may have a successor that it cannot reach (KIP-642 "Zombie Leader").  So it also
     announces itself to the bootstrap servers until a majority fetches again.  A node that knows a newer epoch says so.
 
-    A leader whose endpoint in the log is outdated may lead without the replicas that look for it there, for example as
-    the only voter.  They ask the bootstrap servers, so it announces itself to these, too, until each has answered.
+    Observers ask the bootstrap servers who leads.  A server that is no voter may look for the leader at an address that
+    is outdated.  So the leader also announces itself, at growing intervals, to the servers that do not fetch.
     """
 
     def __init__(self, context: EpochContext, progress: ProgressTable) -> None:
         self._context = context
         self._progress = progress
-        listener, own = context.config.controller_listener_name, context.log.voters.voters.get(context.key.id)
-        now = context.config.advertised_endpoints().get(listener)
-        self._has_moved = own is not None and own.endpoints.get(listener) != now
 
     async def run(self) -> None:
         interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_for_successor)
-            if self._has_moved:
-                nursery.start_soon(self._announce_move)
+            nursery.start_soon(self._tell_other_servers)
             while True:
                 silent_since = trio.current_time() - interval_s
                 for voter in self._context.log.voters.voters:
@@ -85,39 +86,28 @@ class EpochAnnouncer:
                 await self._context.bootstrap.ask_all(self._announce_to_server)
             await trio.sleep(self._context.retry_backoff_s())
 
-    async def _announce_move(self) -> None:
-        """Announce to the bootstrap servers until each has answered, and has not refused the address."""
-        interval_s = self._context.config.fetch_timeout_ms / 2 / 1000
-        asked: set[Endpoint] = set()
-        answered: set[Endpoint] = set()
-
-        async def announce(endpoint: Endpoint) -> None:
-            asked.add(endpoint)
-            if endpoint not in answered and await self._announce_to_server(endpoint):
-                answered.add(endpoint)
-
+    async def _tell_other_servers(self) -> None:
+        """Announce to the bootstrap servers at which no voter listens, and that do not fetch."""
+        context = self._context
+        fetch_timeout_s = context.config.fetch_timeout_ms / 1000
+        interval_s = fetch_timeout_s / 2
         while True:
-            with trio.move_on_after(interval_s) as scope:
-                await self._context.bootstrap.ask_all(announce)
-            if not scope.cancelled_caught and asked <= answered:
-                return
-            asked.clear()
+            since_s = trio.current_time() - fetch_timeout_s / 2
+            known = {context.addresses.endpoint_of(voter) for voter in context.log.voters.voters}
+            known |= self._progress.endpoints(context.config.controller_listener_name, since_s=since_s)
+            with trio.move_on_after(fetch_timeout_s):
+                await context.bootstrap.ask_all(self._announce_to_server, unless=known)
             await trio.sleep(interval_s)
+            interval_s = min(2 * interval_s, LONGEST_INTERVAL * fetch_timeout_s)
 
-    async def _announce_to_server(self, endpoint: Endpoint) -> bool:
-        """Whether the server has answered, and need not be told again.
-
-        A node that still hears an earlier leader does not believe in the new address yet.
-        """
+    async def _announce_to_server(self, endpoint: Endpoint) -> None:
         request = announcement(self._context, ANY_VOTER)
         try:
             response = await self._context.client.request_apart(endpoint, BEGIN_QUORUM_EPOCH, request, self._timeout_ms)
         except (NetworkError, UnsupportedVersionError) as error:
             log.debug("announcement failed", endpoint=str(endpoint), epoch=self._context.epoch, reason=str(error))
-            return False
+            return
         await self._learn(response)
-        is_refused = response.partition_error == ErrorCode.unknown_leader_epoch
-        return not (is_refused and response.leader_epoch <= self._context.epoch)
 
     @property
     def _timeout_ms(self) -> int:

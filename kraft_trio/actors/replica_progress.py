@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.protocol.acknowledged_end import AcknowledgedEnd, CameBack
 from kraft_trio.protocol.check_quorum import ReplicaPosition
-from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
+from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import excess_of
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, QuorumReplica
@@ -222,6 +222,12 @@ class ProgressTable:
             for voter in voters
             if voter.id != self._leader.id
         ]
+
+    def endpoints(self, listener: str, *, since_s: float) -> set[Endpoint | None]:
+        """Where the replicas listen by their own word that have fetched since then (inclusive)."""
+        return {
+            progress.listeners.get(listener) for progress in self._replicas.values() if progress.last_fetch_s >= since_s
+        }
 
     def number_of_observers(self, voters: VoterSet, now_s: float) -> int:
         """How many observers have fetched lately (KIP-853 "number-of-observers")."""

@@ -25,6 +25,7 @@ from tests.support.epoch_context import lone_epoch
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
 from tests.support.timing import set_timing
+from tests.support.voter_change_requests import remove_voter, voters_everywhere
 
 FETCH_TIMEOUT_S = 2.0
 """The default; a Fetch is parked for a quarter of it."""
@@ -72,6 +73,29 @@ async def test_a_leader_announces_itself_only_to_voters_not_fetching(
     assert leader.view.epoch == 1, "the others fetch on, and nobody is elected"
     cluster.heal()
     await cluster.wait_until_alike()
+
+
+@on_cluster()
+async def test_a_leader_announces_itself_to_a_removed_bootstrap_server_until_it_fetches(cluster: Cluster) -> None:
+    set_timing(cluster)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    gone, other = cluster.others(leader)
+    assert (await remove_voter(cluster, leader, gone.key)).error == ErrorCode.none
+    await cluster.wait_until(lambda: voters_everywhere(cluster, *sorted((leader.key.id, other.key.id))))
+    host = cluster.machines[leader.key.id].host
+
+    def announcements() -> int:
+        return cluster.network.requests_sent[host, BEGIN_QUORUM_EPOCH.key]
+
+    at_first = announcements()
+    await trio.sleep(10 * FETCH_TIMEOUT_S)
+    assert announcements() == at_first
+    cluster.network.one_way(cluster.machines[gone.key.id].host, host)
+    tried = cluster.network.requests_sent[host, API_VERSIONS.key]
+    await trio.sleep(10 * FETCH_TIMEOUT_S)
+    assert tried < cluster.network.requests_sent[host, API_VERSIONS.key] <= tried + 10
+    assert leader.view.epoch == 1
 
 
 @on_cluster(observers=1)

@@ -67,3 +67,24 @@ def test_old_copy_that_loses_nothing_excuses_nothing() -> None:
 def test_finding_that_is_not_there_is_not_as_expected() -> None:
     failure = failure_of('elect 1\nsettle\nexpect finding "lost-records"\n')
     assert "explain finds survival; expected lost-records" in failure
+
+
+BLANK_AT_A_DEAD_ADDRESS = """\
+seed 6115006
+voters 1 5
+set controller.quorum.election.timeout.ms 200
+set controller.quorum.fetch.timeout.ms 400
+
+at 4s
+misadvertise 5
+restart 5
+at 7s
+blank-majority
+at 8s
+recover
+"""
+
+
+def test_survivor_tells_of_blank_disks_behind_dead_announced_addresses() -> None:
+    """Seed 6115005: a node with another disk at the known address counted as unreachable."""
+    assert failure_of(BLANK_AT_A_DEAD_ADDRESS) == ""

@@ -89,3 +89,28 @@ recover
 def test_observers_find_the_only_voter_when_it_has_moved() -> None:
     """Seed 1918: it leads at once, so it gossips with nobody.  They look for it at its old address."""
     assert run_script(parse_script(SOLE_VOTER)).failure is None
+
+
+RESTARTED = """\
+seed 930123
+voters 1
+observers 3
+
+fair
+clients 1 every 4s
+at 2s
+reassign 3
+at 8s
+move 3
+restart 3
+at 10s
+kill 3
+at 10s
+recover
+"""
+"""It lists its new address in the log while the observer, its bootstrap server, does not believe in that yet."""
+
+
+def test_observers_find_it_after_it_has_listed_its_new_address() -> None:
+    """Seed 930123: the log of the leader was right, so nothing told the bootstrap server that asks elsewhere."""
+    assert run_script(parse_script(RESTARTED)).failure is None
