@@ -72,6 +72,8 @@ class LeaderHeardOf:
     epoch: int
     leader_id: int | None
     leader_endpoints: Endpoints
+    from_leader: bool = False
+    """Whether the leader itself has answered."""
 
     @classmethod
     def of_response(cls, epoch: int, leader_id: int, endpoint: Endpoint | None, listener_name: str) -> LeaderHeardOf:

@@ -418,7 +418,7 @@ class Election:
                 elif epoch > highest_answered_epoch(self._role.epoch):
                     self._guard.refused("answer", f"leader {leader_id}", epoch, self._role.epoch)
                 if leader_id == self._key.id and not self._led_or_leads(epoch):
-                    self._shared_id.leads(epoch)
+                    self._shared_id.leads(epoch, answers=message.from_leader)
             case VotersChanged(voters=voters, kraft_version=kraft_version):
                 self.view.publish(attrs.evolve(self.view.value, voters=voters, kraft_version=kraft_version))
                 self._start_timer_if_due()

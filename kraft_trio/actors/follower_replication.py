@@ -432,8 +432,7 @@ class FollowerReplication:
         log_ = self._context.log
         earliest = log_.snapshots.oldest if log_.log_start_offset else None
         point = truncation_point(log_.epochs, log_.end, partition.diverging, earliest)
-        log.info("truncating", to=str(point), end_offset=log_.end_offset, leader_said=str(partition.diverging))
-        high_watermark = log_.high_watermark
+        high_watermark, end_offset = log_.high_watermark, log_.end_offset
         if high_watermark is not None and point.offset < high_watermark:
             self._note_refused(point.offset, high_watermark)
             raise ProtocolError(f"the leader diverges at {point}, below the high watermark {high_watermark}")
@@ -442,4 +441,5 @@ class FollowerReplication:
             log_.truncate_to(point.offset)
         except ValueError as error:
             raise ProtocolError(f"the leader diverges where this log has no batch: {error}") from error
+        log.info("truncated", to=str(point), end_offset=end_offset, leader_said=str(partition.diverging))
         self._context.lost_records.cut(point.offset, once_committed, self._role.leader_id, self._context.epoch)

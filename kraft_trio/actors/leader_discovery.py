@@ -88,6 +88,8 @@ class LeaderDiscovery:
         if partition.error == ErrorCode.none and not len(heard.leader_endpoints):
             # Only the leader answers without an error, and such a response does not name its endpoint.
             heard = attrs.evolve(heard, leader_endpoints=Endpoints({config.controller_listener_name: endpoint}))
+        if heard.leader_endpoints.get(config.controller_listener_name) == endpoint:
+            heard = attrs.evolve(heard, from_leader=True)
         if heard.leader_id == self._context.key.id:
             self._namesake = heard.leader_endpoints.get(config.controller_listener_name)
         if heard.epoch > self._context.epoch or heard.leader_id is not None:

@@ -18,7 +18,13 @@ from kraft_trio.protocol.types import Endpoints, ReplicaKey
 log = get_logger(__name__)
 
 SAID_EVERY_S: Final = 60.0
+SHARED: Final = "two nodes share one id"
+FORMER_DISK: Final = "peers name this node as leader"
 WHAT_TO_DO: Final = "stop one of the two, and format a directory of its own for it with another node.id"
+NO_LEADER: Final = (
+    "its disk was replaced, and nobody was elected since: start the voters that still have their disks; "
+    "`kraft explain` says whether they are a majority"
+)
 
 
 class SharedNodeId:
@@ -30,15 +36,25 @@ class SharedNodeId:
         self._grace_s = grace_s
         self._leads_in: int | None = None
         self._since_s = math.inf
+        self._answers = False
         self._said_s = -math.inf
 
-    def leads(self, epoch: int) -> None:
-        """Note that a peer names a node with this id as leader of an epoch that this process does not lead."""
+    def leads(self, epoch: int, *, answers: bool) -> None:
+        """Note that a node with this id is the leader of an epoch that this process does not lead.
+
+        `answers`: it has said so itself.  Otherwise a peer has named it.
+        """
         now_s = trio.current_time()
         if epoch != self._leads_in:
-            self._leads_in, self._since_s = epoch, now_s
-        if now_s >= self._since_s + self._grace_s:
+            self._leads_in, self._since_s, self._answers = epoch, now_s, False
+        self._answers = self._answers or answers
+        if now_s < self._since_s + self._grace_s:
+            return
+        if self._answers:
             self._say(f"the leader of epoch {epoch} has this node's id and is another process")
+        else:
+            reason = f"they do so for epoch {epoch}, and no other process answers with its id"
+            self._say_now_and_then(FORMER_DISK, self._node_id, reason, NO_LEADER)
 
     def fetches(self, replica: ReplicaKey) -> None:
         """Note that a replica with this id has sent a Fetch to this process, which leads."""
@@ -62,8 +78,10 @@ class SharedNodeId:
         self._say(f"{who} fetch from this node, which leads", replica.id)
 
     def _say(self, reason: str, node_id: int | None = None) -> None:
+        self._say_now_and_then(SHARED, self._node_id if node_id is None else node_id, reason, WHAT_TO_DO)
+
+    def _say_now_and_then(self, event: str, node_id: int, reason: str, what_to_do: str) -> None:
         now_s = trio.current_time()
         if now_s >= self._said_s + SAID_EVERY_S:
             self._said_s = now_s
-            shared = self._node_id if node_id is None else node_id
-            log.error("two nodes share one id", node_id=shared, reason=reason, what_to_do=WHAT_TO_DO)
+            log.error(event, node_id=node_id, reason=reason, what_to_do=what_to_do)

@@ -61,7 +61,7 @@ def test_a_killed_leader_truncates_what_it_alone_had(make_quorum: MakeQuorum) ->
     assert b"lost" not in log
     values = [value for _, value in read_with_confluent(quorum.bootstrap_servers)]
     assert [value for value in values if value != "perhaps"] == ["before", "after"]
-    assert "truncating" in [json.loads(line)["event"] for line in old.log_text().splitlines() if line.startswith("{")]
+    assert "truncated" in [json.loads(line)["event"] for line in old.log_text().splitlines() if line.startswith("{")]
 
 
 @pytest.mark.rotating(3)

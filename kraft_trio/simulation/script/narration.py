@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from kraft_trio.actors.restored_voters import CAUGHT_UP, OLD_COPY
+from kraft_trio.actors.shared_node_id import FORMER_DISK, SHARED
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation.facts.history import ADMINISTRATION, Operation, Outcome
@@ -197,7 +198,7 @@ def _vote(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
         yield f"{event.node} refuses {candidate} its vote in epoch {epoch}: {reason}"
 
 
-def _truncating(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
+def _truncated(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
     to = str(event.details["to"]).partition("@")[0]
     end, _, epoch = str(event.details["leader_said"]).partition("@")
     log_end = event.details["end_offset"]
@@ -322,7 +323,7 @@ def _advertised(_cluster: Cluster, event: TraceEvent) -> Iterator[str]:
 _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "role": _role,
     "vote requested": _vote,
-    "truncating": _truncating,
+    "truncated": _truncated,
     "committed records truncated": _lost_records,
     "truncation of committed records refused": _kept_records,
     "voter change appended": _voter_change,
@@ -332,7 +333,8 @@ _OF_LOG_LINE: Final[Mapping[str, Tell]] = {
     "records from the leader refused": _error,
     "snapshot taken": _snapshot_taken,
     "damaged snapshot ignored": _error,
-    "two nodes share one id": _shared_id,
+    SHARED: _shared_id,
+    FORMER_DISK: _shared_id,
     OLD_COPY: _old_copy,
     CAUGHT_UP: _caught_up,
     "voter advertised": _advertised,
