@@ -51,6 +51,7 @@ def parent_and_child(config: NodeConfig, way: str) -> Iterator[tuple[subprocess.
         process.stdout.close()
 
 
+@pytest.mark.rotating(4)
 @pytest.mark.parametrize("way", ["sync", "aio", "trio", "apply", "multiprocessing", "grandchild", "preexec"])
 def test_a_child_is_refused_and_holds_nothing_of_the_node(config: NodeConfig, way: str) -> None:
     with parent_and_child(config, way) as (parent, told):
@@ -65,6 +66,7 @@ def test_a_child_is_refused_and_holds_nothing_of_the_node(config: NodeConfig, wa
             assert node.append([b"again"])
 
 
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize("way", ["leaves the block", "raises in the block"])
 def test_a_child_can_leave_the_block(config: NodeConfig, way: str) -> None:
     with parent_and_child(config, way) as (_, told):
@@ -78,6 +80,7 @@ def test_the_parent_does_not_notice(config: NodeConfig) -> None:
         assert json.loads(parent.stdout.readline())["appended"]
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("way", ["forkserver", "spawn", "subprocess"])
 def test_started_programs_inherit_nothing(config: NodeConfig, way: str) -> None:
     with parent_and_child(config, way) as (parent, told):

@@ -195,12 +195,14 @@ def check(use: Callable[[NodeConfig, object], None], config: NodeConfig, machine
     assert "at" in frames, "the traceback begins in the state machine"
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("use", USES)
 def test_what_apply_raises_comes_out_as_it_is(config: NodeConfig, use: str, kind: str) -> None:
     check(USES[use], config, Raising(ERRORS[kind](), "apply"))
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("place", PLACES[1:])
 @pytest.mark.parametrize("use", USES)
 def test_so_does_what_other_methods_raise(config: NodeConfig, use: str, place: str) -> None:
@@ -259,6 +261,7 @@ async def caught(call: Callable[[], Awaitable[object]]) -> None:
         raise Caught(error) from None
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", ["with a cause and a note", "group of one", "StopIteration"])
 @pytest.mark.parametrize("use", [in_trio, in_asyncio, in_a_thread])
 def test_so_does_what_save_raises_in_a_call(

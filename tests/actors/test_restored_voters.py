@@ -143,6 +143,7 @@ async def test_voter_that_lacks_records_counts_as_blank(cluster: Cluster) -> Non
     assert leader.view.epoch == 1, "what it fetches is progress, which keeps its leader"
 
 
+@pytest.mark.rotating(4)
 @pytest.mark.parametrize("fault", ["duplicates 30%", "resets 10%", "cut-frames 10%", "loss 20%"])
 @on_cluster(voters=3)
 async def test_late_and_repeated_requests_are_no_old_copy(cluster: Cluster, fault: str) -> None:

@@ -130,6 +130,7 @@ def test_late_fetch_from_a_replaced_disk_is_no_shared_id() -> None:
 
 
 # The leader takes both processes for one voter, which breaks what the invariants rest on.
+@pytest.mark.rotating(3)
 @on_cluster(voters=3, invariants=())
 async def test_who_runs_on_a_copy_of_a_directory_says_so_and_fills_no_log(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()

@@ -79,6 +79,7 @@ ENLARGED = [
 ]
 
 
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize(("before", "after", "why"), ENLARGED)
 def test_voters_that_may_forget_what_is_committed_are_refused(
     before: tuple[int, ...], after: tuple[int, ...], why: str

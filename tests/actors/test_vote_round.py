@@ -15,6 +15,7 @@ from tests.support.timing import set_timing
 FETCH_TIMEOUT_S = 2.0
 
 
+@pytest.mark.rotating(3)
 def test_a_dead_leader_is_replaced_soon_after_the_fetch_timeout() -> None:
     """By one election, but for the few times that both followers rise within a round trip of each other."""
     elections = []
@@ -52,6 +53,7 @@ async def test_a_split_vote_costs_a_fraction_of_the_election_timeout(cluster: Cl
     assert trio.current_time() - rose_at < 0.9, "no election timeout, one second or more, was waited out"
 
 
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize(
     ("max_ms", "longest_s"), [(1000, [0.2, 0.4, 0.8, 1.0, 1.0]), (300, [0.2, 0.3, 0.3, 0.3, 0.3]), (0, [0.0] * 5)]
 )

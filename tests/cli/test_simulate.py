@@ -37,6 +37,7 @@ class TestSeeds:
         )
         assert re.search(r"\backnowledged appends \d+, .*\belections \d+", lines[1])
 
+    @pytest.mark.rotating(2)
     def test_several_in_several_processes(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["simulate", "--seeds", "3:6", "--jobs", "2", "--faults", "network", *QUICK, "--time", "1s"]) == 0
         assert capsys.readouterr().out.startswith("3 seeds, ")

@@ -22,6 +22,7 @@ from kraft_trio.spark.campaign_task import ChunkTask
 from tests.simulation.bad_runs import DIES, IS_KILLED, RULES, BadRuns
 
 
+@pytest.mark.rotating(2)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_seed_has_one_outcome(jobs: int) -> None:
     outcomes = list(run_chunks(chunks_of(range(12), 2), ChunkTask(BadRuns()), jobs))
@@ -49,6 +50,7 @@ class OneIsSlow:
         return [BadRuns(bad=()).run(seed) for seed in chunk]
 
 
+@pytest.mark.rotating(3)
 def test_a_slow_chunk_is_not_blamed_for_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks_module, "AHEAD", 1)
     outcomes = list(run_chunks(chunks_of(range(ATTEMPTS + 1), 1), OneIsSlow(), 2))
@@ -60,6 +62,7 @@ class TellsTheProcess:
         return [attrs.evolve(BadRuns(bad=()).run(seed), digest=str(os.getpid())) for seed in chunk]
 
 
+@pytest.mark.rotating(3)
 def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks_module, "_CHUNKS_OF_A_PROCESS", 2)
     outcomes = list(run_chunks(chunks_of(range(9), 1), TellsTheProcess(), 2))
@@ -104,6 +107,7 @@ class AlwaysDies:
         raise AssertionError
 
 
+@pytest.mark.rotating(3)
 def test_a_process_that_always_dies_ends_it_and_names_the_seeds() -> None:
     with pytest.raises(CampaignError, match="4 processes died while they ran the seeds 1, 2"):
         list(run_chunks([(1, 2)], AlwaysDies(), 1))

@@ -80,6 +80,7 @@ COMPARED = sizes.part(tuple(MUTANTS), 8)
 """Mutants whose run is repeated with the rules as they are."""
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_found(name: str) -> None:
     mutant = MUTANTS[name]

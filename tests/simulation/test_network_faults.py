@@ -74,6 +74,7 @@ async def test_frames_keep_their_order_only_within_a_connection(autojump_clock: 
         assert heard != by_sending, "some frame sent later over the other connection arrives first"
 
 
+@pytest.mark.rotating(2)
 async def test_a_lost_frame_comes_late_and_all_behind_it_wait(autojump_clock: Clock) -> None:
     async with EchoWorld(("a", "b")).running() as world:
         world.network.set_link("a", "b", loss=0.4)

@@ -44,6 +44,7 @@ class TestTheSameEveryTime:
         assert attrs.evolve(first, real_s=0.0) == attrs.evolve(second, real_s=0.0)
         assert first.virtual_s > 2
 
+    @pytest.mark.rotating(2)
     def test_its_script_has_the_same_one(self) -> None:
         plan = make_plan(2, SHORTEST)
         script = parse_script(plan.script().text)
@@ -136,6 +137,7 @@ class TestTrace:
         texts = [event.cause for event in seen if event.kind == "step"]
         assert texts == [step.text for step in make_plan(5, SHORT).steps()]
 
+    @pytest.mark.rotating(2)
     def test_messages_change_nothing_but_the_file(self, tmp_path: Any) -> None:
         plain = run_seed(5, SHORTEST, TraceTo(str(tmp_path / "plain"), "command"))
         chatty = run_seed(5, SHORTEST, TraceTo(str(tmp_path / "chatty"), "command", messages=True))
@@ -191,6 +193,7 @@ class TestFailures:
         assert lines[0].startswith("seed 1: invariant 11 (")
         assert all(any(fact in line for line in lines) for fact in failure.facts)
 
+    @pytest.mark.rotating(2)
     @pytest.mark.usefixtures("acknowledges_at_once")
     def test_shrunk_it_is_a_script_that_fails_again_by_itself(self) -> None:
         plan = make_plan(1, attrs.evolve(SHORT, voters=5))

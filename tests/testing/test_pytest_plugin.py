@@ -36,6 +36,7 @@ def test_the_example_passes_with_each_seed() -> None:
     assert "6 passed" in ran.stdout
 
 
+@pytest.mark.rotating(2)
 def test_a_failure_tells_the_seed_and_the_call(tmp_path: Path) -> None:
     file = tmp_path / "test_broken.py"
     file.write_text(BROKEN)
@@ -46,6 +47,7 @@ def test_a_failure_tells_the_seed_and_the_call(tmp_path: Path) -> None:
     assert "random.randrange at broken_banks.py" in ran.stdout
 
 
+@pytest.mark.rotating(2)
 def test_a_test_without_the_marker_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "test_unmarked.py"
     file.write_text("async def test_it(kraft_cluster): ...\n")
