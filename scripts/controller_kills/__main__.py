@@ -17,6 +17,7 @@ from harness.kafka import kafka_version, why_no_kafka
 from harness.witness_cluster import BROKERS, JVM_SECONDS, KAFKAS, MARK, NODES, WITNESS, WitnessCluster
 from scripts.controller_kills.broker_client import BrokerClient
 from scripts.controller_kills.clock import Writer
+from scripts.controller_kills.explained import Explained
 from scripts.controller_kills.faults import FAULTS, OF_DYNAMIC_VOTERS, Fault, Site, Stuck
 from scripts.controller_kills.witness_log import leaderships_s
 
@@ -41,10 +42,11 @@ MARGIN_S = 3.0
 def main(seconds: float, seed: int | None, static: bool, brokers: int, keep: Path | None) -> None:
     """Kill two of Apache Kafka's controllers and their witness at random, and write all the time.
 
-    Meanwhile, a client of the brokers creates, alters and deletes topics, and writes and reads records.
+    Meanwhile, a client of the brokers creates, alters and deletes topics, and writes and reads records.  Before, during
+    and after each fault, `explain` must say what is so.
 
-    The exit code is 1 if the quorum got stuck, an acknowledged write is missing, the logs differ, or the client waits
-    three seconds longer than there is no active controller.  It is 2 without Apache Kafka.
+    The exit code is 1 if the quorum got stuck, an acknowledged write is missing, the logs differ, `explain` is wrong,
+    or the client waits three seconds longer than there is no active controller.  It is 2 without Apache Kafka.
     """
     if reason := why_no_kafka():
         click.echo(reason, err=True)
@@ -67,6 +69,7 @@ class Run:
     def __init__(self, cluster: WitnessCluster, seconds: float, chance: random.Random, brokers: int) -> None:
         self.cluster = cluster
         self._brokers = brokers
+        self._explained = Explained(cluster)
         self.problems: list[str] = []
         self._seconds = seconds
         self._random = chance
@@ -82,7 +85,7 @@ class Run:
             nursery.start_soon(writer.run)
             try:
                 client = await self._start_brokers(nursery)
-                site = Site(self.cluster, writer, client)
+                site = Site(self.cluster, writer, client, self._explained)
                 await self._break(site)
                 await self.cluster.until_all_follow()
             except (Stuck, trio.TooSlowError) as stuck:
@@ -125,6 +128,9 @@ class Run:
                     f"{fault.__name__}: {gap_s:.1f} s without an active controller, {client_gap_s:.1f} s without a new "
                     f"topic or record, healthy after {took_s:.1f} s"
                 )
+                for wrong in self._explained.wrong:
+                    self._problem(wrong)
+                self._explained.wrong.clear()
                 if client_gap_s > gap_s + MARGIN_S:
                     self._problem(f"the client of the brokers waited {client_gap_s - gap_s:.1f} s longer")
             await trio.sleep(self._random.uniform(0, 3))
@@ -174,6 +180,8 @@ class Run:
         click.echo(f"PROBLEM: {problem}")
 
     def _tell(self, writer: Writer) -> None:
+        codes = ", ".join(f"{code} {times}" for code, times in self._explained.codes.most_common())
+        click.echo(f"explain told {self._explained.times} situations: {codes}")
         led_s = leaderships_s(self.cluster.said(WITNESS))
         longest = max(led_s, default=0.0)
         click.echo(f"the witness was elected {len(led_s)} times, and led for {longest:.1f} s at most")

@@ -11,6 +11,7 @@ import trio
 from harness.witness_cluster import JVM_SECONDS, KAFKAS, WITNESS, WitnessCluster
 from scripts.controller_kills.broker_client import BrokerClient
 from scripts.controller_kills.clock import Gaps, Writer
+from scripts.controller_kills.explained import Explained
 
 ACTIVE_WITHIN_S: Final = 120.0
 """Without an active controller for so long, the quorum is stuck."""
@@ -23,10 +24,13 @@ class Stuck(Exception):
 class Site:
     """What a fault needs: the cluster, the writes that tell who is active, and the client of the brokers, if any."""
 
-    def __init__(self, cluster: WitnessCluster, writer: Writer, client: BrokerClient | None) -> None:
+    def __init__(
+        self, cluster: WitnessCluster, writer: Writer, client: BrokerClient | None, explained: Explained
+    ) -> None:
         self.cluster = cluster
         self.writer = writer
         self.client = client
+        self.explained = explained
 
     @property
     def active(self) -> int:
@@ -55,6 +59,7 @@ class Site:
         if self.client is not None:
             await self._again(self.client.topics, 1, "no topic was created")
             await self._again(self.client.records, 1, "no record was written and read")
+        await self.explained.all_well()
 
     async def _again(self, gaps: Gaps, count: int, otherwise: str) -> None:
         target = gaps.count + count
@@ -71,6 +76,7 @@ Fault: TypeAlias = Callable[[Site], Awaitable[None]]
 async def _restart(site: Site, node_id: int, signal_number: signal.Signals) -> None:
     await site.end(node_id, signal_number)
     await site.writes_again()
+    await site.explained.down(node_id)
     site.cluster.run(node_id)
 
 
@@ -117,15 +123,16 @@ async def pause_active(site: Site) -> None:
     site.cluster.send(paused, signal.SIGSTOP)
     try:
         await site.writes_again()
+        await site.explained.down(paused)
     finally:
         site.cluster.send(paused, signal.SIGCONT)
 
 
 async def pause_witness(site: Site) -> None:
-    """witness paused for five seconds"""
+    """witness paused"""
     site.cluster.send(WITNESS, signal.SIGSTOP)
     try:
-        await trio.sleep(5)
+        await site.explained.down(WITNESS)
     finally:
         site.cluster.send(WITNESS, signal.SIGCONT)
 
@@ -159,6 +166,7 @@ async def kill_both(site: Site) -> None:
     await site.end(WITNESS)
     active = site.active
     await site.end(active)
+    await site.explained.no_majority(active, WITNESS)
     site.cluster.run(WITNESS)
     await site.writes_again()
     site.cluster.run(active)
