@@ -45,6 +45,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_quorum.py": "our commands and snapshots of Kafka's controllers",
     "interop/test_kafka_quorum_state.py": "Kafka's reader of quorum-state",
     "interop/test_kafka_reassignment.py": "Kafka's Java Admin and kafka-reassign-partitions",
+    "interop/test_kafka_runbook.py": "Kafka's controllers and a broker: each incident of the runbook",
     "interop/test_kafka_schemas.py": "Kafka's schemas of requests and responses",
     "interop/test_kafka_security.py": "Kafka's tools and controllers with TLS and SASL",
     "interop/test_kafka_snapshots.py": "Kafka's snapshot reader and writer",
