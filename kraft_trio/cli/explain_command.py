@@ -13,7 +13,7 @@ from kraft_trio.cli.config_option import read_config
 from kraft_trio.cli.output import echo, echo_line, field
 from kraft_trio.cli.quorum_layout import table
 from kraft_trio.cli.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.stopped_node import own_endpoint, with_directory
+from kraft_trio.cli.stopped_node import not_asked, own_endpoint, with_directory
 from kraft_trio.client.claims import CLIENT_ID, ask_all
 from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.client.explanation import explanation_fields
@@ -59,9 +59,15 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     async def look() -> Situation:
         fetch_timeout_ms = FETCH_TIMEOUT_MS if config is None else config.fetch_timeout_ms
         told = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
+        if config is not None and config_path is not None:
+            told = await with_directory(told, config, config_path)
+            if further := not_asked(told):
+                everybody = [*endpoints, *further]
+                told = await ask_all(network, everybody, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
+                told = await with_directory(told, config, config_path)
         told = await ClusterReader(network, CLIENT_ID).look(told, timeout_ms)
         told = attrs.evolve(told, clock_offset_ms=wall_clock_ms() - round(trio.current_time() * 1000))
-        return told if config is None else await with_directory(told, config)
+        return told
 
     situation = attrs.evolve(trio.run(look), command_config=command_config, now_ms=wall_clock_ms())
     found = findings(situation)

@@ -125,6 +125,9 @@ class PreviewDisk:
     def may_keep_another_file(self) -> bool:
         return self._below.may_keep_another_file()
 
+    def is_read_only(self, path: str) -> bool:
+        return self._below.is_read_only(path)
+
     def free_bytes(self, path: str) -> int | None:
         return self._below.free_bytes(path)
 

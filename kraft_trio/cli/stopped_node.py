@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
@@ -11,11 +14,13 @@ from kraft_trio.cli.recovery import preview_log
 from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.kafka_start import why_kafkas
+from kraft_trio.config.values import parse_endpoint
 from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.finding import room_text
 from kraft_trio.protocol.findings.machines import LITTLE_BYTES
-from kraft_trio.protocol.quorum_situation import Claim, Situation, runs_nevertheless
+from kraft_trio.protocol.quorum_situation import Claim, FoundHere, Situation, runs_nevertheless
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import DAMAGED, QUORUM_STATE
@@ -35,53 +40,100 @@ def own_endpoint(config: NodeConfig) -> Endpoint | None:
     return next((endpoint for name, endpoint in endpoints if config.security_protocol_of(name) == protocol), None)
 
 
-async def with_directory(situation: Situation, config: NodeConfig) -> Situation:
-    """Look at the directory of the configured node if that does not answer.  A disk that hangs costs DISK_TIMEOUT_S."""
+async def with_directory(situation: Situation, config: NodeConfig, path: str) -> Situation:
+    """Look at the directory of the configured node, whose file `path` is, if it does not answer.
+
+    If nobody tells who the voters are, its log tells that, too.  A disk that hangs costs DISK_TIMEOUT_S.
+    """
     own = own_endpoint(config)
 
     def is_own(claim: Claim) -> bool:
         return claim.node_id == config.node_id or (claim.node_id is None and claim.endpoint == str(own))
 
     silent = [one for one in situation.claims if is_own(one) and one.problem is not None and not runs_nevertheless(one)]
-    if not silent:
+    here = FoundHere(config.node_id, path, is_down=bool(silent))
+    claims = tuple(
+        attrs.evolve(one, bootstrap=tuple(map(str, config.quorum_bootstrap_servers)))
+        if is_own(one) and one.problem is None
+        else one
+        for one in situation.claims
+    )
+    situation = attrs.evolve(situation, claims=claims, here=here)
+    if not silent and (situation.report is not None or situation.voter_ids):
         return situation
     hangs = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
     found: dict[str, Any] = {"directory_problem": hangs}
-    with trio.move_on_after(DISK_TIMEOUT_S):
-        found = await trio.to_thread.run_sync(_look, config, abandon_on_cancel=True)
+    if silent:
+        with trio.move_on_after(DISK_TIMEOUT_S):
+            found = await trio.to_thread.run_sync(_look, config, path, abandon_on_cancel=True)
     with trio.move_on_after(LOG_TIMEOUT_S):
-        found |= await trio.to_thread.run_sync(_log_facts, config, abandon_on_cancel=True)
-    claims = (attrs.evolve(one, **found) if one in silent else one for one in situation.claims)
-    return attrs.evolve(situation, claims=tuple(claims))
+        facts = await trio.to_thread.run_sync(_log_facts, config, abandon_on_cancel=True)
+        if facts is not None:
+            found["log_end"], voters = facts
+            addresses = tuple((id, str(endpoint)) for id, endpoint in _addresses(config, voters))
+            here = attrs.evolve(here, voter_keys=tuple(voter.key for voter in voters), addresses=addresses)
+    id_at = {address: id for id, address in here.addresses}
+    claims = tuple(
+        attrs.evolve(one, **found)
+        if one in silent
+        else attrs.evolve(one, node_id=id_at.get(one.endpoint) if one.node_id is None else one.node_id)
+        for one in situation.claims
+    )
+    return attrs.evolve(situation, claims=claims, here=here)
 
 
-def _look(config: NodeConfig) -> dict[str, Any]:
+def not_asked(situation: Situation) -> list[Endpoint]:
+    """Where voters listen by the log on this machine, and nobody was asked."""
+    asked = {claim.endpoint for claim in situation.claims}
+    known = {claim.node_id for claim in situation.claims}
+    told = () if situation.here is None else situation.here.addresses
+    return [parse_endpoint(address) for id, address in told if address not in asked and id not in known]
+
+
+def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:
+    """Those of the listener by which voters ask each other."""
+    static = {voter.id: voter.endpoint for voter in config.quorum_voters}
+    for voter in voters:
+        endpoint = voter.endpoints.get(config.controller_listener_name) or static.get(voter.id)
+        if endpoint is not None:
+            yield voter.id, endpoint
+
+
+def _look(config: NodeConfig, path: str) -> dict[str, Any]:
     """The fields of the node's claim.  A witness has the controllers' records, and tells nothing of the other nodes."""
     disk = RealDisk()
     try:
         is_kafkas = None if config.witness else why_kafkas(disk, config) is not None
-        return {"is_kafkas": is_kafkas, "directory_problem": _problem(disk, config, is_kafkas=is_kafkas is True)}
+        problem = _problem(disk, config, is_kafkas=is_kafkas is True)
+        return {"is_kafkas": is_kafkas, "directory_problem": None if problem is None else _with_file(problem, path)}
     finally:
         disk.close()
 
 
-def _log_facts(config: NodeConfig) -> dict[str, Any]:
-    """What the log of a stopped node tells; empty if it cannot be read."""
+def _with_file(text: str, path: str) -> str:
+    """Complete the commands in it by the file."""
+    return re.sub(
+        r"`kraft storage (\w+)(?: -c FILE)?", lambda found: f"`kraft storage {found[1]} -c {shlex.quote(path)}", text
+    )
+
+
+def _log_facts(config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet] | None:
+    """Where the log ends, and the voters in it; None if it cannot be read."""
     disk = RealDisk()
     try:
         if not disk.exists(partition_path(config.metadata_log_dir, config.topic_name)):
-            return {}
-        return {"log_end": trio.run(_log_end, disk, config)}
+            return None
+        return trio.run(_of_log, disk, config)
     except (StorageError, StorageFailure, OSError):
-        return {}
+        return None
     finally:
         disk.close()
 
 
-async def _log_end(disk: Disk, config: NodeConfig) -> OffsetAndEpoch:
+async def _of_log(disk: Disk, config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet]:
     log = preview_log(disk, config, 0)
     await log.close()
-    return log.end
+    return log.end, log.voters.voters
 
 
 def _problem(disk: Disk, config: NodeConfig, *, is_kafkas: bool) -> str | None:
@@ -120,6 +172,11 @@ def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
             refuse_missing_quorum_state(disk, partition)
     except StorageError as error:
         return f"{error}."
+    if disk.is_read_only(directory):
+        return (
+            f"{directory}: its file system is read-only, as after an error of the disk. Look at the kernel's log "
+            "(`dmesg`). If the disk is sound, mount it for writing, and start the node. Otherwise replace the disk."
+        )
     free_bytes = disk.free_bytes(directory)
     if free_bytes is not None and free_bytes < LITTLE_BYTES:
         return f"{directory}: the disk has {room_text(free_bytes)} left. A node whose disk is full ends: make room."

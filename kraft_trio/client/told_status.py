@@ -125,6 +125,13 @@ def whole_of(value: object) -> int | None:
     return value if _is_whole(value) else None
 
 
+def texts_of(value: object) -> tuple[str, ...] | None:
+    """Texts that a node tells, such as addresses; None if it is no list of them, or too long a one."""
+    lines = [line_of(one) for one in value] if isinstance(value, list) and len(value) <= MAX_NODES else [None]
+    told = tuple(line for line in lines if line is not None)
+    return told if len(told) == len(lines) else None
+
+
 def line_of(value: object) -> str | None:
     """A text that a node tells, as one line that is not too long; None if it is no text, or empty."""
     return " ".join(value.split())[:MAX_LINE] or None if isinstance(value, str) else None

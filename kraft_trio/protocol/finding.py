@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import attrs
 
 from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.protocol.types import NO_DIRECTORY_ID
 
 START: Final = "kraft server start -c FILE"
 START_KAFKA: Final = "bin/kafka-server-start.sh FILE"
@@ -44,8 +46,32 @@ def quorum_command(situation: Situation, subcommand: str) -> str:
     return f"kraft metadata-quorum --bootstrap-controller {asked} {connecting}{subcommand}"
 
 
-def start_command(situation: Situation) -> str | None:
+def recover_text(situation: Situation) -> str:
+    """What is left if the disks of the others are lost for good: on this machine, as a command."""
+    here = situation.here
+    known = () if here is None else [key.id for key in here.voter_keys if key.directory_id != NO_DIRECTORY_ID]
+    if here is None or here.node_id not in known:
+        return RECOVER  # Static voters are changed in the files.
+    command = f"kraft storage recover -c {shlex.quote(here.file)} --unsafe-only-voter"
+    stop = "" if here.is_down else f"stop node {here.node_id}, and "
+    return (
+        f"Only if their disks are lost for good: {stop}see with `{command}` what is lost then; it changes nothing. Of "
+        "several that remain, the one with the newest log is recovered."
+    )
+
+
+def with_file(command: str, situation: Situation, node_id: int | None = None) -> str:
+    """The command with the file of the node that is down on this machine, if it may be about that node."""
+    here = situation.here
+    if here is None or not here.is_down or node_id not in (None, here.node_id):
+        return command
+    return re.sub(r"(-c|kafka-server-start\.sh) FILE\b", lambda found: f"{found[1]} {shlex.quote(here.file)}", command)
+
+
+def start_command(situation: Situation, node_id: int | None = None) -> str | None:
     """How to start a node that is down; None if its file, on this machine, shows that it would not start.
+
+    `node_id` is which; None for any of several.
 
     It does not say what it is any more:
 
@@ -61,12 +87,23 @@ def start_command(situation: Situation) -> str | None:
     if any(claim.directory_problem is not None for claim in situation.claims):
         return None
     if found_here:
-        return START_KAFKA if any(found_here) else START
+        return with_file(START_KAFKA if any(found_here) else START, situation, node_id)
     has_kafkas = any(claim.log_end is None and claim.denial is None for claim in situation.answers)
     ours = [claim for claim in situation.answers if claim.log_end is not None]
     if has_kafkas or (ours and all(claim.is_witness for claim in ours)):
-        return f"{START_KAFKA}  # or, for a node of kraft-trio: {START}"
-    return START if ours else f"{START}  # or, for a controller of Apache Kafka: {START_KAFKA}"
+        return with_file(f"{START_KAFKA}  # or, for a node of kraft-trio: {START}", situation, node_id)
+    either = START if ours else f"{START}  # or, for a controller of Apache Kafka: {START_KAFKA}"
+    return with_file(either, situation, node_id)
+
+
+def format_text(situation: Situation, start: str | None, node_id: int) -> str:
+    """How to format a blank disk of the node that is started by that command: with the tool of the same program."""
+    cluster_id = next((claim.cluster_id for claim in situation.answers if claim.cluster_id), "CLUSTER_ID")
+    arguments = with_file(f"format -t {cluster_id} -c FILE --no-initial-controllers", situation, node_id)
+    ours, kafkas = f"`kraft storage {arguments}`", f"`bin/kafka-storage.sh {arguments}`"
+    if start is not None and START_KAFKA.partition(" ")[0] in start:
+        return f"{kafkas}, or for a node of kraft-trio {ours}" if "kraft server" in start else kafkas
+    return ours
 
 
 def room_text(free_bytes: int) -> str:

@@ -92,6 +92,8 @@ class Claim:
     """By how much its clock is ahead of the monotonic clock of the asker."""
     store_problem: str | None = None
     """Why its key-value store takes no more keys."""
+    bootstrap: tuple[str, ...] | None = None
+    """`controller.quorum.bootstrap.servers` of its file, if it tells."""
     directory_problem: str | None = None
     """What is wrong with the directory of a node that does not answer, and the remedy, if this machine has it."""
 
@@ -140,6 +142,20 @@ class LeaderReport:
 
 
 @attrs.frozen
+class FoundHere:
+    """What the file and the directory of a node of this machine say, as `-c FILE` names it."""
+
+    node_id: int
+    file: str
+    is_down: bool
+    """Whether the node does not answer."""
+    voter_keys: tuple[ReplicaKey, ...] = ()
+    """The voters in its log, or its static ones; empty if the log was not read."""
+    addresses: tuple[tuple[int, str], ...] = ()
+    """Where those voters listen, by id."""
+
+
+@attrs.frozen
 class Situation:
     """What was found out.  The report is that of the leader with the highest epoch."""
 
@@ -153,6 +169,8 @@ class Situation:
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
     cluster: KafkaCluster | None = None
     """What the metadata of Kafka's controllers says; None for other quorums, and if it was not read."""
+    here: FoundHere | None = None
+    """The node of this machine, if one was named."""
 
     @cached_property
     def answers(self) -> tuple[Claim, ...]:
@@ -166,11 +184,16 @@ class Situation:
 
     @cached_property
     def voter_ids(self) -> tuple[int, ...]:
-        """The leader's voters, or those of the node with the longest log; empty if no node tells them."""
+        """The leader's voters, or those of the node with the longest log, or of the log on this machine.
+
+        Empty if nobody tells them.
+        """
         if self.report is not None:
             return self.report.voter_ids
         told = [claim for claim in self.answers if claim.voter_ids]
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
+        if newest is None and self.here is not None:
+            return tuple(sorted(key.id for key in self.here.voter_keys))
         return () if newest is None else tuple(sorted(newest.voter_ids or ()))
 
     @cached_property
@@ -178,7 +201,8 @@ class Situation:
         """The voters' directory ids by id, as the node with the longest log tells them.  Static voters have none."""
         told = [claim for claim in self.answers if claim.voter_keys]
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
-        keys = () if newest is None else newest.voter_keys
+        here = () if self.here is None else self.here.voter_keys
+        keys = here if newest is None else newest.voter_keys
         return {key.id: key for key in keys if key.directory_id != NO_DIRECTORY_ID}
 
     @cached_property

@@ -26,6 +26,7 @@ def own_view(tree: NodeTree[Any]) -> dict[str, Any]:
         "isVoter": is_voter,
         "isWitness": tree.config.witness,
         "isController": "controller" in tree.config.process_roles,
+        "bootstrapServers": [str(endpoint) for endpoint in tree.config.quorum_bootstrap_servers],
         "epoch": view.epoch,
         "leaderId": view.leader_id,
         "highWatermark": high_watermark,

@@ -141,6 +141,10 @@ class Disk(Protocol):
         """Return the bytes left for this process on a directory's file system; None if unknown or unlimited."""
         ...
 
+    def is_read_only(self, path: str) -> bool:
+        """Whether a directory's file system is mounted without the right to write, as after an error of the disk."""
+        ...
+
     def may_keep_another_file(self) -> bool:
         """Whether another file may stay open for long.  If not, the process needs its descriptors for other things."""
         ...

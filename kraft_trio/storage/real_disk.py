@@ -247,6 +247,9 @@ class RealDisk:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
+    def is_read_only(self, path: str) -> bool:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
     def may_keep_another_file(self) -> bool:
         return descriptors_left() > LEFT_FOR_CONNECTIONS
 

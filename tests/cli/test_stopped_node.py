@@ -67,17 +67,45 @@ def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys:
     assert f"127.0.0.1:{config.listeners[0].endpoint.port} does not answer. Found on this machine: {full}\n" in told
 
 
+def test_read_only_disk_is_named(
+    tmp_path: Path, room: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever room it has: a medium that cannot be written has none."""
+    file, config = formatted(tmp_path)
+    room(0)
+    monkeypatch.setattr(RealDisk, "is_read_only", lambda self, path: path == config.metadata_log_dir)
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    told = capsys.readouterr().out
+    assert f"{config.metadata_log_dir}: its file system is read-only, as after an error of the disk." in told
+    assert "make room" not in told
+
+
+def test_file_in_the_advice_is_the_one_that_was_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, config = formatted(tmp_path)
+    partition = Path(config.metadata_log_dir) / "__cluster_metadata-0"
+    (partition / "quorum-state").write_bytes(encode_quorum_state(ElectionState(1), 1, VoterSet()))
+    (partition / f"{0:020}.log").write_bytes(b"record")
+    (partition / "quorum-state").unlink()
+    assert run(["metadata-quorum", "explain", "-c", file]) == 1
+    told = capsys.readouterr().out
+    assert f"kraft storage recover -c {file} --unsafe-epoch" in told
+    assert "FILE" not in told
+
+
 @pytest.mark.parametrize("is_witness", [False, True])
 def test_node_is_started_as_its_directory_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], is_witness: bool
 ) -> None:
+    """By the command as it is to be copied: with the file that was given."""
     file, _ = formatted(tmp_path)
     with Path(file).open("a") as properties:
         properties.write(f"kraft.witness={is_witness}\n")
     (tmp_path / "node" / "bootstrap.checkpoint").touch()
     assert run(["metadata-quorum", "explain", "-c", file]) == 1
-    kafkas = "    bin/kafka-server-start.sh FILE\n"
-    both = "    kraft server start -c FILE  # or, for a controller of Apache Kafka: bin/kafka-server-start.sh FILE\n"
+    kafkas = f"    bin/kafka-server-start.sh {file}\n"
+    both = (
+        f"    kraft server start -c {file}  # or, for a controller of Apache Kafka: bin/kafka-server-start.sh {file}\n"
+    )
     assert (both if is_witness else kafkas) in capsys.readouterr().out
 
 
@@ -146,10 +174,10 @@ async def test_node_that_answers_is_not_looked_at(tmp_path: Path, monkeypatch: p
     _, config = formatted(tmp_path)
     monkeypatch.setattr(stopped_node, "directory_problem", lambda disk, config: "looked at")
     for problem, node_id, expected in ((None, 1, None), ("refused", 1, "looked at"), ("refused", 2, None)):
-        found = await with_directory(Situation((Claim("a:1", problem, node_id),)), config)
+        found = await with_directory(Situation((Claim("a:1", problem, node_id),)), config, "node.properties")
         assert found.claims[0].directory_problem == expected
     expired = "TLS handshake failed: certificate verify failed: certificate has expired"
-    found = await with_directory(Situation((Claim("a:1", expired, 1),)), config)
+    found = await with_directory(Situation((Claim("a:1", expired, 1),)), config, "node.properties")
     assert found.claims[0].directory_problem is None
 
 
@@ -162,7 +190,7 @@ async def test_disk_that_hangs_costs_its_time_limit(tmp_path: Path, monkeypatch:
         await released.wait()
 
     monkeypatch.setattr(trio.to_thread, "run_sync", hang)
-    found = await with_directory(Situation((Claim("a:1", "refused", 1),)), config)
+    found = await with_directory(Situation((Claim("a:1", "refused", 1),)), config, "node.properties")
     assert found.claims[0].directory_problem == (
         f"{config.metadata_log_dir}: the disk did not answer within 0.1 s. Check it."
     )

@@ -26,7 +26,13 @@ def advice(situation: Situation) -> list[tuple[str, str | None]]:
 
 def test_voter_is_started_or_replaced_by_commands_that_can_be_copied() -> None:
     [(text, command)] = advice(Situation((says(1), says(2), silent(3)), led(UP, UP, OFFLINE)))
-    assert text.endswith(": `kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 replace -i 3`.")
+    blank = (
+        "format a blank one (`kraft storage format -t c -c FILE --no-initial-controllers`), start its node, and replace"
+    )
+    assert text.endswith(
+        f"If its disk is lost, {blank} it: `kraft metadata-quorum --bootstrap-controller host1:9093,host2:9093 replace "
+        "-i 3`."
+    )
     assert command == "kraft server start -c FILE"
 
 
@@ -78,8 +84,13 @@ def test_voter_beside_controllers_of_kafka_is_started_as_one_of_them_or_of_ours(
     assert [command for _, command in found] == [KAFKAS_OR_OURS]
     found = advice(Situation((says(1), follower, silent(3)), led(OFFLINE, UP, OFFLINE)))
     assert found[-1][1] == KAFKAS_OR_OURS
+    assert (
+        "(`bin/kafka-storage.sh format -t c -c FILE --no-initial-controllers`, or for a node of kraft-trio"
+        in found[0][0]
+    )
     found = advice(Situation((says(1), follower, found_here(3, is_kafkas=True)), led(UP, UP, OFFLINE)))
     assert [command for _, command in found] == [KAFKAS]
+    assert "(`bin/kafka-storage.sh format -t c -c FILE --no-initial-controllers`), start its node" in found[0][0]
     survival = findings(Situation((follower, silent(3)), led(OFFLINE, UP, OFFLINE)))[0]
     assert (survival.code, survival.command) == ("survival", KAFKAS_OR_OURS)
 

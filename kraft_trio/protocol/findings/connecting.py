@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import Finding, Severity, capitalized, joined, start_command
+from kraft_trio.protocol.finding import (
+    Finding,
+    Severity,
+    capitalized,
+    ids_text,
+    joined,
+    number_word,
+    recover_text,
+    start_command,
+)
 from kraft_trio.protocol.quorum_situation import Claim, Situation, runs_nevertheless
 from kraft_trio.protocol.tls_problems import tls_problem
+from kraft_trio.protocol.voter_set import majority_of
 
 CLOSED: Final = ("closed the connection", "Connection reset", "frame length")
 """Said of a listener that speaks something else than the client, though not of these alone."""
@@ -25,6 +35,12 @@ def no_answer(situation: Situation) -> Iterator[Finding]:
     elif any(is_closed(claim) for claim in silent):
         fits = f"do the port and `security.protocol` in {situation.command_config} fit it?"
         advice += f" Something runs where the connection is closed: {fits} {CLOSED_LINE}"
+    if situation.voter_ids:
+        majority = number_word(majority_of(len(situation.voter_ids)))
+        advice += (
+            f" By the log on this machine, the voters are {ids_text(situation.voter_ids)}, and {majority} of them are "
+            f"needed. {recover_text(situation)}"
+        )
     yield Finding(
         Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", start_command(situation)
     )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_trio.protocol.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
+from kraft_trio.protocol.findings.bootstrap import looks_in_vain
 from kraft_trio.protocol.findings.led import report_of
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.protocol.quorum_situation import Claim, Situation
@@ -48,6 +49,8 @@ def other_controllers(situation: Situation) -> Iterator[Finding]:
     report = report_of(situation)
     for claim in situation.answers:
         if claim.registered_ids is None or report.leader_id in (claim.leader_id, claim.node_id):
+            continue
+        if looks_in_vain(situation, claim):
             continue
         named = "no active controller" if claim.leader_id is None else f"node {claim.leader_id} as active controller"
         text = (

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from kraft_trio.protocol.finding import (
-    RECOVER,
     Finding,
     Severity,
     ids_text,
@@ -14,6 +13,7 @@ from kraft_trio.protocol.finding import (
     listed,
     number_word,
     quorum_command,
+    recover_text,
     start_command,
 )
 from kraft_trio.protocol.findings.electorate import Electorate
@@ -59,7 +59,7 @@ def other_disks(situation: Situation) -> Iterator[Finding]:
     if answering:
         names = joined([claim.name for claim in answering])
         text += f" Leave {names} as {'it is' if len(answering) == 1 else 'they are'}: nobody else may have the records."
-    yield Finding(Severity.CRITICAL, "other-disks", f"{text} {RECOVER}")
+    yield Finding(Severity.CRITICAL, "other-disks", f"{text} {recover_text(situation)}")
 
 
 def no_majority(situation: Situation) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def no_majority(situation: Situation) -> Iterator[Finding]:
     text = (
         f"No leader: {number_word(majority)} of the voters {ids_text(electorate.voter_ids)} "
         f"{'is' if majority == 1 else 'are'} needed, and {number_word(len(answering))} can be reached. "
-        f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them{restart}. {RECOVER}"
+        f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them{restart}. {recover_text(situation)}"
     )
     yield Finding(Severity.CRITICAL, "no-majority", text, start_command(situation))
 

@@ -10,10 +10,13 @@ from kraft_trio.protocol.finding import (
     Finding,
     Severity,
     capitalized,
+    format_text,
     ids_text,
     number_word,
     quorum_command,
+    recover_text,
     start_command,
+    with_file,
 )
 from kraft_trio.protocol.findings.connecting import CLOSED_LINE, is_closed
 from kraft_trio.protocol.findings.identities import has_other_directory
@@ -28,7 +31,7 @@ from kraft_trio.protocol.voter_set import majority_of
 
 def survival(situation: Situation) -> Iterator[Finding]:
     report = report_of(situation)
-    yield _survival(report.voter_ids, _up(report), start=start_command(situation))
+    yield _survival(report.voter_ids, _up(report), start=start_command(situation), recover=recover_text(situation))
 
 
 def survival_before(situation: Situation) -> Iterator[Finding]:
@@ -117,7 +120,7 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
     if claim is not None and claim.directory_problem is not None:
         return "Do first what is said of its directory.", None
     if claim is not None and is_little_room(claim):
-        return "Its disk was nearly full: make room, and start it.", START
+        return "Its disk was nearly full: make room, and start it.", with_file(START, situation, voter.id)
     if not voter.has_fetched and _is_static(report_of(situation)) and (claim is None or claim.log_end is None):
         return (
             "This leader has never heard it. If other voters began with blank disks, it would drop its records: before "
@@ -126,11 +129,15 @@ def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tu
         )
     if any(one.node_id == voter.id for one in newer_logs_here(situation)):
         return "Do not start it.", None
-    start, command = "Look at the end of its log; start it, or restart it if it hangs", start_command(situation)
+    start, command = (
+        "Look at the end of its log; start it, or restart it if it hangs",
+        start_command(situation, voter.id),
+    )
     if not can_commit or voter.directory_id == NO_DIRECTORY_ID:  # A static voter cannot be replaced.
         return f"{start}.", command
     replace = quorum_command(situation, f"replace -i {voter.id}")
-    return f"{start}. If its disk is lost, start its node with a blank one, and replace it: `{replace}`.", command
+    blank = f"format a blank one ({format_text(situation, command, voter.id)}), start its node, and replace it"
+    return f"{start}. If its disk is lost, {blank}: `{replace}`.", command
 
 
 def _fetch_problem(problem: str) -> str:
@@ -157,7 +164,12 @@ def _isolation(situation: Situation, claim: Claim) -> str:
 
 
 def _survival(
-    voter_ids: Collection[int], up: Iterable[int], *, start: str | None = START, is_hypothetical: bool = False
+    voter_ids: Collection[int],
+    up: Iterable[int],
+    *,
+    start: str | None = None,
+    recover: str = RECOVER,
+    is_hypothetical: bool = False,
 ) -> Finding:
     """What the voters survive, or would survive if an uncommitted change were undone."""
     code = "survival-before" if is_hypothetical else "survival"
@@ -171,7 +183,7 @@ def _survival(
         if is_hypothetical:
             return Finding(Severity.WARNING, code, capitalized(text))
         down = ids_text(set(voter_ids) - set(survival.up_ids))
-        advice = f"Start {number_word(-spare)} of the voters {down}. {RECOVER}"
+        advice = f"Start {number_word(-spare)} of the voters {down}. {recover}"
         return Finding(Severity.CRITICAL, code, f"{capitalized(text)} {advice}", start)
     if spare == 0:
         text = f"the quorum survives no more failure now: {counts}."

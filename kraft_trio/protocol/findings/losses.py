@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kraft_trio.protocol.finding import Finding, Severity, capitalized, joined, listed, quorum_command
+from kraft_trio.protocol.findings.bootstrap import looks_in_vain
 from kraft_trio.protocol.quorum_situation import Claim, Restored, Situation
 
 
@@ -20,7 +21,7 @@ def two_leaders(situation: Situation) -> Iterator[Finding]:
 def other_epochs(situation: Situation) -> Iterator[Finding]:
     newest = [claim.name for claim in situation.answers if claim.epoch == situation.epoch]
     for claim in situation.answers:
-        if claim.epoch is None or claim.epoch == situation.epoch:
+        if claim.epoch is None or claim.epoch == situation.epoch or looks_in_vain(situation, claim):
             continue
         leader = "knows no leader" if claim.leader_id is None else f"names node {claim.leader_id} as leader"
         others = listed(newest) or "the leader"

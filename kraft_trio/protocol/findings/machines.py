@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import START, Finding, Severity, capitalized, joined, room_text
+from kraft_trio.protocol.finding import START, Finding, Severity, capitalized, joined, room_text, with_file
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
@@ -70,7 +70,12 @@ def little_room(situation: Situation) -> Iterator[Finding]:
                 f"The disk of {claim.name} had {room} left when it last answered. A node whose disk is full ends: make "
                 "room, and start it."
             )
-        yield Finding(Severity.WARNING, "little-room", text, None if claim.problem is None else START)
+        yield Finding(
+            Severity.WARNING,
+            "little-room",
+            text,
+            None if claim.problem is None else with_file(START, situation, claim.node_id),
+        )
 
 
 def certificates(situation: Situation) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kraft_trio.protocol.findings import (
+    bootstrap,
     connecting,
     controllers,
     identities,
@@ -113,6 +114,14 @@ RULES: Final = (
         "A node is in an older epoch than another one.",
         "Check the network between them.",
         losses.other_epochs,
+    ),
+    Rule(
+        "no-way-to-leader",
+        When.LEADER,
+        (WARNING,),
+        "A node that is no voter knows no leader: its bootstrap servers do not lead to it.",
+        "Correct `controller.quorum.bootstrap.servers` there.",
+        bootstrap.no_way_to_leader,
     ),
     Rule(
         "node-denied",

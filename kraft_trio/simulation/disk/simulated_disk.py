@@ -229,6 +229,9 @@ class SimulatedDisk:
     def free_bytes(self, path: str) -> int | None:
         return self.room()
 
+    def is_read_only(self, path: str) -> bool:
+        return False
+
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
