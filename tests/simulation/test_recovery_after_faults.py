@@ -62,6 +62,12 @@ class TestRecovery:
         script = f"seed 1\nvoters 1\nobservers 2 3\n\nfair\nclients 1 every 500ms\nat 2s\n{lost}\nat 3s\nrecover\n"
         assert run_script(parse_script(script)).failure is None
 
+    def test_nobody_makes_a_broker_a_voter(self) -> None:
+        """Seeds 941003 and 941025: an observer of static voters is a broker, which the leader refuses."""
+        for seed in (1, 2, 3):  # Each chooses another node to add.
+            script = f"seed {seed}\nvoters 1\nobservers 2 3\nkraft-version 0\n\nfair\nat 1s\nupgrade\nat 2s\nrecover\n"
+            assert run_script(parse_script(script)).failure is None
+
     def test_a_majority_that_elects_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = votes.VoteDecision(False, "no")
         monkeypatch.setattr("kraft_trio.actors.role_changes.decide_vote", lambda *_: refused)

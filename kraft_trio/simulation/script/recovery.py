@@ -391,7 +391,7 @@ class _Recovery:
         await self._cluster.wait_until(lambda: not self._target(), within_s=math.inf)
 
     async def _change_voters(self) -> None:
-        """Ask for one more voter change: add a node that is no voter, or remove a voter.  Static voters are
+        """Ask for one more voter change: add a controller that is no voter, or remove a voter.  Static voters are
         upgraded."""
         cluster, admin = self._cluster, self._cluster.administrator
         if not any(node.log.voters.kraft_version for node in cluster.nodes.values()):
@@ -401,7 +401,8 @@ class _Recovery:
         node_id = self._random.choice(sorted(cluster.machines))
         voter = voters.get(node_id)
         if voter is None:
-            await self._made(admin.add_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
+            if "controller" in cluster.config_of(node_id).process_roles:
+                await self._made(admin.add_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
         elif len(voters) > 1 and cluster.survivability.can_spare(voter.key):
             await self._made(admin.remove_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
 
