@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -23,6 +25,8 @@ _LOST: Final = 2
 
 MAX_OUTCOME_BYTES: Final = 1024 * 1024
 """A larger outcome is not kept, because one alone could make the table forget all others."""
+MAX_OUTCOME_ITEMS: Final = 32 * 1024
+"""Objects, fields and elements of a result that is kept.  To encode one and to check it takes a microsecond or more."""
 
 
 @attrs.frozen
@@ -56,6 +60,8 @@ class OutcomeSerde(Generic[R]):
 
         A retry then gets ResultLostError.
         """
+        if not _has_few_items(outcome.result):
+            return _pack(_LOST, f"it has over {MAX_OUTCOME_ITEMS} parts, and no more are kept")
         data = self._encoded(outcome)
         if len(data) > MAX_OUTCOME_BYTES:
             return _pack(_LOST, f"it has {len(data)} bytes, and at most {MAX_OUTCOME_BYTES} are kept")
@@ -84,6 +90,31 @@ class OutcomeSerde(Generic[R]):
     def _result_in(self, data: bytes) -> R:
         _, content = msgpack.unpackb(data, raw=False, strict_map_key=False)
         return cast(R, content if self._type is None else self._converter.structure(content, self._type))
+
+
+def _has_few_items(result: object) -> bool:
+    """Whether a result has at most MAX_OUTCOME_ITEMS.  Stops at the first one that is too many."""
+    left, unseen = MAX_OUTCOME_ITEMS - 1, [result]
+    while unseen and left >= 0:
+        one = unseen.pop()
+        if isinstance(one, list | tuple | set | frozenset):
+            inner: Iterable[object] = one
+        elif isinstance(one, Mapping):
+            inner = chain(one.keys(), one.values())
+        else:
+            inner = [getattr(one, name, None) for name in _field_names(cast(Any, type(one)))]
+        before = len(unseen)
+        unseen += islice(inner, left + 1)
+        left -= len(unseen) - before
+    return left >= 0
+
+
+@cache
+def _field_names(cls: Any) -> tuple[str, ...]:
+    """The fields of a class of attrs or dataclasses; of any other, none."""
+    if attrs.has(cls):
+        return tuple(field.name for field in attrs.fields(cls))
+    return tuple(field.name for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 def _pack(*parts: object) -> bytes:

@@ -37,6 +37,7 @@ KEYS_PER_PIECE: Final = 1024
 KEY_BYTES_PER_PIECE: Final = 1024 * 1024
 """Bytes of these keys, if their number does not end the piece: to find a key takes the longer, the longer it is."""
 _KEY_BYTES_PER_STEP: Final = KEY_BYTES_PER_PIECE // KEYS_PER_PIECE
+_COMPARED_BYTES_PER_STEP: Final = 8 * 1024
 
 
 class Budget:
@@ -71,6 +72,10 @@ class Budget:
     def change(self, key: bytes) -> None:
         """Note that a key is changed which was not looked at."""
         self.work(1 + len(key) // _KEY_BYTES_PER_STEP)
+
+    def compare(self, one: bytes, other: bytes) -> None:
+        """Note that two values are compared, which may be alike up to the end of the shorter one."""
+        self.work(min(len(one), len(other)) // _COMPARED_BYTES_PER_STEP)
 
     def work(self, steps: int) -> None:
         """Note work that takes as long as to look at so many keys."""

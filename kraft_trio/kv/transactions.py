@@ -118,14 +118,24 @@ def _holds(view: View, compare: Compare) -> Steps[bool]:
     if compare.range_end:
         for piece in view.store.pieces(Interval.of(compare.key, compare.range_end), view.revision, view.budget):
             found += len(piece)
-            if not all(holds(getattr(kv, field), wanted) for kv in piece):
-                return False
+            for kv in piece:
+                value = getattr(kv, field)
+                if not holds(value, wanted):
+                    return False
+                if isinstance(value, bytes):
+                    view.budget.compare(value, wanted)
+                    if view.budget.ends_piece:
+                        yield
             if view.budget.ends_piece:
                 yield
     else:
-        kv = view.store.at(compare.key, view.revision)
-        if kv is not None:
-            return bool(holds(getattr(kv, field), wanted))
+        present = view.store.at(compare.key, view.revision)
+        if present is not None:
+            view.budget.work(1)
+            value = getattr(present, field)
+            if isinstance(value, bytes):
+                view.budget.compare(value, wanted)
+            return bool(holds(value, wanted))
     if found:
         return True
     # A key that does not exist has no value, which is not even unequal to another one.

@@ -12,7 +12,7 @@ import trio.testing
 
 from kraft_trio import CommandFailed, Committed, CorruptLogError, NewRecord, RawSerde, Record, ResultLostError
 from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, MachineAdapter
-from kraft_trio.application.outcomes import MAX_OUTCOME_BYTES, Outcome, OutcomeSerde
+from kraft_trio.application.outcomes import MAX_OUTCOME_BYTES, MAX_OUTCOME_ITEMS, Outcome, OutcomeSerde
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.protocol.request_ids import new_request_id
 from kraft_trio.protocol.request_table import MAX_AGE_MS
@@ -179,6 +179,22 @@ def test_an_outcome_that_is_too_large_is_lost_for_retries(outcome: Outcome[Any])
     assert len(data) < 1000
     with pytest.raises(ResultLostError, match=rf"at most {MAX_OUTCOME_BYTES} are kept"):
         serde.decode(data).get()
+
+
+@attrs.frozen
+class Pair:
+    one: int
+    other: list[int]
+
+
+def test_a_result_of_very_many_parts_is_lost_for_retries() -> None:
+    """To encode it would take long, even if it has few bytes."""
+    serde: OutcomeSerde[Any] = OutcomeSerde(object())
+    most = [0] * (MAX_OUTCOME_ITEMS - 1)
+    assert serde.decode(serde.encode(Outcome(most))).get() == most
+    for many in ([*most, 0], Pair(1, most), {number: [] for number in range(MAX_OUTCOME_ITEMS // 2)}):
+        with pytest.raises(ResultLostError, match=f"over {MAX_OUTCOME_ITEMS} parts"):
+            serde.decode(serde.encode(Outcome(many))).get()
 
 
 def test_failures_keep_their_class_and_arguments() -> None:

@@ -71,6 +71,17 @@ def filled(keys: int = COUNT) -> KvMachine:
     return machine
 
 
+def test_values_that_are_compared_make_shorter_pieces() -> None:
+    """They may be alike up to their ends."""
+    machine, value, keys = KvMachine(), b"x" * 1024 * 1024, 64
+    for number in range(keys):
+        execute(machine, PutRequest(b"%06d" % number, value))
+    alike = Compare(key=b"0", range_end=b"1", target=CompareTarget.VALUE, value=value)
+    result, turns = in_steps(machine, TxnRequest((alike,)))
+    assert result.succeeded  # type: ignore[union-attr]
+    assert turns >= keys * len(value) // BYTES_PER_PIECE
+
+
 OLD = RequestOp(request_delete_range=DeleteRangeRequest(b"0", b"1"))
 COMMANDS: dict[str, Command] = {
     "delete": DeleteRangeRequest(b"\0", b"\0"),
