@@ -59,23 +59,24 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
         for one in situation.claims
     )
     situation = attrs.evolve(situation, claims=claims, here=here)
-    if not silent and (situation.report is not None or situation.voter_ids):
+    if not silent and (situation.report is not None or situation.has_told_voters):
         return situation
     hangs = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
-    found: dict[str, Any] = {"directory_problem": hangs}
+    found: dict[str, Any] = {"directory_problem": hangs} if silent else {}
     if silent:
         with trio.move_on_after(DISK_TIMEOUT_S):
             found = await trio.to_thread.run_sync(_look, config, path, abandon_on_cancel=True)
     with trio.move_on_after(LOG_TIMEOUT_S):
         facts = await trio.to_thread.run_sync(_log_facts, config, abandon_on_cancel=True)
         if facts is not None:
-            found["log_end"], voters = facts
+            end, voters, more = facts
+            found |= {**more, "log_end": end} if silent else {**more, "reported_end": end.offset}
             addresses = tuple((id, str(endpoint)) for id, endpoint in _addresses(config, voters))
             here = attrs.evolve(here, voter_keys=tuple(voter.key for voter in voters), addresses=addresses)
     id_at = {address: id for id, address in here.addresses}
     claims = tuple(
         attrs.evolve(one, **found)
-        if one in silent
+        if one in silent or (is_own(one) and not silent)
         else attrs.evolve(one, node_id=id_at.get(one.endpoint) if one.node_id is None else one.node_id)
         for one in situation.claims
     )
@@ -117,8 +118,8 @@ def _with_file(text: str, path: str) -> str:
     )
 
 
-def _log_facts(config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet] | None:
-    """Where the log ends, and the voters in it; None if it cannot be read."""
+def _log_facts(config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet, dict[str, Any]] | None:
+    """Where the log ends, the voters in it, and further fields of the claim; None if it cannot be read."""
     disk = RealDisk()
     try:
         if not disk.exists(partition_path(config.metadata_log_dir, config.topic_name)):
@@ -130,10 +131,20 @@ def _log_facts(config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet] | None:
         disk.close()
 
 
-async def _of_log(disk: Disk, config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet]:
+async def _of_log(disk: Disk, config: NodeConfig) -> tuple[OffsetAndEpoch, VoterSet, dict[str, Any]]:
+    properties = read_meta_properties(disk, config.metadata_log_dir, config.node_id)
     log = preview_log(disk, config, 0)
     await log.close()
-    return log.end, log.voters.voters
+    more: dict[str, Any] = {
+        "node_id": config.node_id,
+        "voter_ids": log.voters.voters.ids or None,
+        "kraft_version": log.voters.kraft_version,
+        "is_controller": "controller" in config.process_roles,
+        "is_kafkas": None if config.witness else why_kafkas(disk, config) is not None,
+    }
+    if properties is not None:
+        more |= {"cluster_id": properties.cluster_id, "directory_id": properties.directory_id}
+    return log.end, log.voters.voters, more
 
 
 def _problem(disk: Disk, config: NodeConfig, *, is_kafkas: bool) -> str | None:

@@ -12,7 +12,7 @@ import trio
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import NodeAnswer, answer_of
 from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, health_of
-from kraft_trio.client.quorum_question import describe_quorum
+from kraft_trio.client.quorum_question import describe_quorum, finalized_kraft_version, known_epoch
 from kraft_trio.client.told_status import (
     MAX_NODES,
     initial_voter_of,
@@ -208,9 +208,11 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
     try:
         metadata = await _if_served(connection, METADATA, MetadataRequest(topics=None), timeout_ms)
-        serves_clients, registered_ids = metadata is not None, None
+        serves_clients, registered_ids, lacks_metadata = metadata is not None, None, False
+        epoch_told, kraft_version = None, None
         if metadata is None:
             cluster = await _if_served(connection, DESCRIBE_CLUSTER, DescribeClusterRequest(CONTROLLERS), timeout_ms)
+            lacks_metadata = cluster is not None and cluster.error is ErrorCode.unsupported_version
             if cluster is not None and not cluster.error:
                 metadata = MetadataResponse(cluster.brokers, cluster.cluster_id, cluster.controller_id)
                 registered_ids = tuple(sorted(broker.id for broker in cluster.brokers))
@@ -221,6 +223,10 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
                 metadata, described = await describe_quorum(connection, metadata, timeout_ms)
             except NetworkError:
                 pass
+        if replica is None and not serves_clients:
+            epoch_told, kraft_version = await _of_kafkas(
+                connection, metadata, lacks_metadata=lacks_metadata, timeout_ms=timeout_ms
+            )
     finally:
         await drop(connection)
     answer = None if described is None else answer_of(endpoint, metadata, described)
@@ -235,7 +241,8 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
             epoch, voter_ids = partition.leader_epoch, tuple(partition.replicas)
             leader_id = partition.leader_id if partition.leader_id >= 0 else None
     if epoch is None and answer is not None:  # a controller or broker of Kafka
-        epoch, leader_id = answer.view.leader_epoch, answer.view.leader_id
+        epoch = epoch_told if answer.view.leader_epoch is None else answer.view.leader_epoch
+        leader_id = answer.view.leader_id
         voter_ids = None if description is None else tuple(sorted(voter.key.id for voter in description.voters))
     is_told = replica is not None and replica.error == ErrorCode.none
     status = status_of(None if replica is None else replica.status)
@@ -276,7 +283,8 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
         is_broker=is_broker,
         forwarding_problem=forwarding_problem,
         bootstrap=texts_of(status.get("bootstrapServers")),
-        kraft_version=whole_of(status.get("kraftVersion")),
+        kraft_version=whole_of(status.get("kraftVersion")) if status else kraft_version,
+        lacks_metadata=lacks_metadata,
         is_controller=status.get("isController") is True,
         as_initial=initial_voter_of(status),
         clock_offset_ms=_clock_offset_ms(whole_of(status.get("atMs"))),
@@ -284,6 +292,16 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
     )
     brokers = () if metadata is None else tuple((broker.id, broker.endpoint) for broker in metadata.brokers)
     return Told(claim, description, brokers, status)
+
+
+async def _of_kafkas(
+    connection: Connection, metadata: MetadataResponse | None, *, lacks_metadata: bool, timeout_ms: int
+) -> tuple[int | None, int | None]:
+    """Epoch and kraft.version of a controller of Kafka's that names no leader: they are told nowhere else."""
+    if metadata is not None and metadata.controller_id >= 0:
+        return None, None
+    epoch = await known_epoch(connection, None if metadata is None else metadata.cluster_id, timeout_ms)
+    return epoch, None if lacks_metadata else await finalized_kraft_version(connection, timeout_ms)
 
 
 def _forwarding_problem(

@@ -7,7 +7,9 @@ import attrs
 from kraft_trio.client.connecting import ask
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID, topic_name_in
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH
+from kraft_trio.protocol.voter_set import KRAFT_VERSION
+from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH
+from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.metadata import Broker, MetadataResponse
@@ -37,6 +39,32 @@ async def describe_quorum(
     return metadata, response
 
 
+async def known_epoch(connection: Connection, cluster_id: str | None, timeout_ms: int) -> int | None:
+    """The epoch that a controller of Kafka's names in the refusal of a Fetch, also without a leader; None if it does
+    not answer, or denies it.
+    """
+    try:
+        answer = await ask(connection, FETCH, _refused_fetch(cluster_id), timeout_ms)
+    except (NetworkError, UnsupportedVersionError):
+        return None
+    return max((partition.leader_epoch for partition in answer.partitions if partition.leader_epoch >= 0), default=None)
+
+
+async def finalized_kraft_version(connection: Connection, timeout_ms: int) -> int | None:
+    """The level that the node's log has; 0 if it has none, as before KIP-853; None if it does not answer."""
+    try:
+        answer = await ask(connection, API_VERSIONS, ApiVersionsRequest(), timeout_ms)
+    except (NetworkError, UnsupportedVersionError):
+        return None
+    return next((one.level for one in answer.finalized_features if one.name == KRAFT_VERSION), 0)
+
+
+def _refused_fetch(cluster_id: str | None) -> FetchRequest:
+    """No leader has epoch 0, so the fetch is refused, and the refusal names leader and epoch."""
+    partition = FetchPartition(DEFAULT_TOPIC, DEFAULT_TOPIC_ID, 0, 0, 1, current_leader_epoch=0, last_fetched_epoch=0)
+    return FetchRequest(cluster_id, max_wait_ms=0, partitions=(partition,))
+
+
 def _error(response: DescribeQuorumResponse) -> ErrorCode:
     return response.error if response.error is not ErrorCode.none else response.partition_error
 
@@ -45,11 +73,8 @@ async def _with_leader(connection: Connection, metadata: MetadataResponse, timeo
     """Add the leader to the answer.  Every node names it in answers to Fetch (KIP-853), registered or not."""
     if metadata.controller_id in (broker.id for broker in metadata.brokers):
         return metadata
-    # No leader has epoch 0, so the fetch is refused, and the refusal names the leader.
-    partition = FetchPartition(DEFAULT_TOPIC, DEFAULT_TOPIC_ID, 0, 0, 1, current_leader_epoch=0, last_fetched_epoch=0)
-    request = FetchRequest(metadata.cluster_id, max_wait_ms=0, partitions=(partition,))
     try:
-        answer = await ask(connection, FETCH, request, timeout_ms)
+        answer = await ask(connection, FETCH, _refused_fetch(metadata.cluster_id), timeout_ms)
     except (NetworkError, UnsupportedVersionError):
         return metadata
     leader_ids = {partition.leader_id for partition in answer.partitions}

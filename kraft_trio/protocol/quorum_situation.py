@@ -84,6 +84,11 @@ class Claim:
     """Why a broker did not get the active controller's answer."""
     kraft_version: int | None = None
     """0 if its voters are static: those of its file."""
+    lacks_metadata: bool = False
+    """Whether it is a controller of Kafka's that knows of nothing that is committed.
+
+    Its disk is blank, or its file names no voters, or it was started since the last leader ended.
+    """
     is_controller: bool = False
     """Whether its file says that it may vote, if it tells."""
     as_initial: str | None = None
@@ -190,16 +195,32 @@ class Situation:
         """
         if self.report is not None:
             return self.report.voter_ids
-        told = [claim for claim in self.answers if claim.voter_ids]
+        told = [claim for claim in self.claims if claim.voter_ids]
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
-        if newest is None and self.here is not None:
-            return tuple(sorted(key.id for key in self.here.voter_keys))
-        return () if newest is None else tuple(sorted(newest.voter_ids or ()))
+        if newest is not None:
+            return tuple(sorted(newest.voter_ids or ()))
+        here = () if self.here is None else self.here.voter_keys
+        return tuple(sorted(key.id for key in here)) or self._registered_ids
+
+    @property
+    def has_told_voters(self) -> bool:
+        """Whether a node or the log on this machine names the voters."""
+        return any(claim.voter_ids for claim in self.claims) or bool(self.here and self.here.voter_keys)
+
+    @property
+    def has_only_registrations(self) -> bool:
+        """Whether the voters are not told, and who has registered with Kafka's controllers stands for them."""
+        return self.report is None and bool(self.voter_ids) and not self.has_told_voters
+
+    @property
+    def _registered_ids(self) -> tuple[int, ...]:
+        """Controllers of Kafka's do not tell the voters, but who has registered: of these, the one that knows most."""
+        return max((claim.registered_ids or () for claim in self.answers), key=len, default=())
 
     @cached_property
     def voter_keys(self) -> dict[int, ReplicaKey]:
         """The voters' directory ids by id, as the node with the longest log tells them.  Static voters have none."""
-        told = [claim for claim in self.answers if claim.voter_keys]
+        told = [claim for claim in self.claims if claim.voter_keys]
         newest = max(told, key=lambda claim: (end_of(claim), claim.epoch or 0), default=None)
         here = () if self.here is None else self.here.voter_keys
         keys = here if newest is None else newest.voter_keys

@@ -16,6 +16,7 @@ from kraft_trio.protocol.epoch_cache import EpochCache
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.snapshot_alignment import Alignment, align
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -24,11 +25,11 @@ from kraft_trio.storage.batch import (
     decode_control_batch,
     peek_header,
 )
-from kraft_trio.storage.control_records import KRaftVersion
+from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
 from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
 from kraft_trio.storage.producer_snapshot import decode_producer_snapshot
-from kraft_trio.storage.quorum_state import decode_quorum_state
+from kraft_trio.storage.quorum_state import decode_quorum_state, stored_voters
 from kraft_trio.storage.record_check import check_records
 from kraft_trio.storage.recovery_point import RecoveryRecord, decode_recovery_point
 from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotSummary, open_snapshot, summarize
@@ -55,6 +56,10 @@ class PartitionReport:
     checked."""
     epochs: EpochCache = attrs.field(factory=EpochCache)
     kraft_version: int = 0
+    formatted_voters: VoterSet | None = None
+    """Those that the bootstrap checkpoint names, until the log names others; None if it names none."""
+    static_voters: tuple[int, ...] = ()
+    """The ids that `quorum-state` names, ascending; empty at kraft.version 1."""
     snapshots: list[SnapshotSummary] = attrs.field(factory=list)
     """The whole snapshots, oldest first, including the bootstrap checkpoint."""
     election_state: ElectionState | None = None
@@ -140,6 +145,9 @@ def _check_segments(
     bootstrap = next((s for s in report.snapshots if s.snapshot_id.offset == 0), None)
     if bootstrap is not None:
         report.kraft_version = bootstrap.control_state.kraft_version
+        report.formatted_voters = bootstrap.control_state.voters
+    if any(s.snapshot_id.offset > 0 and s.control_state.voters is not None for s in report.snapshots):
+        report.formatted_voters = None
     offsets = partition_files.offsets_of(names, partition_files.LOG)
     report.segment_count = len(offsets)
     if not offsets:
@@ -187,6 +195,8 @@ def _check_batches(
                 for _, record in decode_control_batch(view, position, header):
                     if isinstance(record, KRaftVersion):
                         report.kraft_version = record.version
+                    elif isinstance(record, VotersRecord):
+                        report.formatted_voters = None
         except ProtocolError as error:
             return position, str(error)
         report.epochs.append(header.leader_epoch, header.base_offset)
@@ -340,6 +350,7 @@ def _check_quorum_state(disk: Disk, report: PartitionReport, names: list[str]) -
         report.problems.append(str(error))
         return
     report.election_state = state
+    report.static_voters = stored_voters(path, disk.read_bytes(path)).ids
     if state.epoch < log_epoch:
         report.problems.append(
             f"{path}: leaderEpoch {state.epoch}, the log has records of epoch {log_epoch}: an epoch is stored before "

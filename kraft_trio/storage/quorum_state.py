@@ -83,6 +83,11 @@ def decode_quorum_state(path: str, data: bytes) -> ElectionState:
     return _decode(path, data)[0]
 
 
+def stored_voters(path: str, data: bytes) -> StoredVoters:
+    """The static voters that the file names.  Raises StorageError, as `decode_quorum_state` does."""
+    return _decode(path, data)[1]
+
+
 def _decode(path: str, data: bytes) -> tuple[ElectionState, StoredVoters]:
     blank = blank_text(data)
     if blank is not None:

@@ -2,7 +2,8 @@
 
 Both logs must have the same bytes up to the high watermark, which is not on disk.  But everything that a snapshot
 covers was committed, so a difference below its end is a fault.  A difference above it may be a record that never
-committed.  Snapshots must have the same records: each replica of Kafka gives its own other timestamps.
+committed.  Snapshots must have the same records: each replica of Kafka gives its own other timestamps.  And the voters
+that the nodes were formatted with, or static ones, must be able to elect one leader.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from itertools import zip_longest
 import attrs
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.static_voters import disjoint_majorities
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage import partition_files
 from kraft_trio.storage.batch import BatchHeader, decode_records, peek_header
 from kraft_trio.storage.batch_header import HEADER_BYTES
@@ -68,7 +71,29 @@ def first_difference(
     It is no difference if the logs begin or end at different offsets.  A note of `other` names a snapshot that differs
     in timestamps and batches only.  Raises OSError.
     """
-    return _logs(disk, one, other, on_progress) or _snapshots(disk, one, other)
+    return _voters(one, other) or _logs(disk, one, other, on_progress) or _snapshots(disk, one, other)
+
+
+def _voters(one: PartitionReport, other: PartitionReport) -> str | None:
+    """Voters in which the two must agree.  A log may lag, so its own voter sets are compared with its batches.
+
+    Nodes that were formatted with different lists refuse each other their votes, and static voters whose majorities
+    need no common voter elect two leaders.
+    """
+    ours, theirs = one.formatted_voters, other.formatted_voters
+    if ours is not None and theirs is not None and _told(ours) != _told(theirs):
+        return (
+            f"bootstrap checkpoints: {one.directory} was formatted with the voters {_told(ours)}; {other.directory} "
+            f"with {_told(theirs)}"
+        )
+    if disjoint_majorities(one.static_voters, other.static_voters) is not None:
+        sets = [", ".join(map(str, report.static_voters)) for report in (one, other)]
+        return f"quorum-state: the static voters are {sets[0]} in {one.directory}; {sets[1]} in {other.directory}"
+    return None
+
+
+def _told(voters: VoterSet) -> str:
+    return ", ".join(sorted(str(voter.key) for voter in voters))
 
 
 def _logs(disk: Disk, one: PartitionReport, other: PartitionReport, on_progress: OnProgress) -> str | None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from kraft_trio import random_uuid
 from kraft_trio.cli import progress as progress_module
 from kraft_trio.cli import run
 from kraft_trio.cli.progress import progress
 from kraft_trio.protocol.producers import ProducerStates
-from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.protocol.roles import ElectionState
+from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
+from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.quorum_state import encode_quorum_state
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.storage.snapshot_reader import ControlState
 from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files, open_log, write_snapshot
@@ -43,6 +48,46 @@ def flip(path: Path, position: int) -> None:
 def output(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], str]:
     captured = capsys.readouterr()
     return captured.out.splitlines(), captured.err
+
+
+def formatted(directory: Path, node_id: int, initial: str, cluster_id: str) -> str:
+    """A node that was formatted with these initial controllers, and has not run."""
+    file = directory / f"node-{node_id}.properties"
+    file.write_text(
+        f"node.id={node_id}\nlisteners=CONTROLLER://127.0.0.1:{node_id}\nmetadata.log.dir={directory}/node-{node_id}\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:1\n"
+    )
+    given = ["--initial-controllers", initial, "--unsafe-format-again"]
+    assert run(["storage", "format", "-t", cluster_id, "-c", str(file), *given]) == 0
+    return str(directory / f"node-{node_id}")
+
+
+def test_lists_of_voters_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster_id, ids = random_uuid(), [[random_uuid() for _ in range(2)] for _ in range(2)]
+    lists = [",".join(f"{node_id}@127.0.0.1:{node_id}:{ids[n][node_id - 1]}" for node_id in (1, 2)) for n in (0, 1)]
+    one, same, other = (tmp_path / name for name in ("one", "same", "other"))
+    for directory in (one, same, other):
+        directory.mkdir()
+    first = formatted(one, 1, lists[0], cluster_id)
+    assert run(["log", "verify", first, formatted(same, 2, lists[0], cluster_id)]) == 0
+    assert run(["log", "verify", first, formatted(other, 2, lists[1], cluster_id)]) == 1
+    told = capsys.readouterr().out
+    assert f"was formatted with the voters 1-{ids[0][0]}, 2-{ids[0][1]}; " in told
+    assert f" with 1-{ids[1][0]}, 2-{ids[1][1]}" in told
+
+
+@pytest.mark.parametrize(("others", "differs"), [((1, 2, 3), False), ((1, 2, 3, 4), False), ((3,), True)])
+def test_static_voters_that_differ(
+    kafkas: Path, tmp_path: Path, others: tuple[int, ...], differs: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(kafkas, copy)
+    for directory, ids in ((kafkas, (1, 2, 3)), (copy, others)):
+        state = encode_quorum_state(ElectionState(1), 0, VoterSet(Voter(ReplicaKey(id)) for id in ids))
+        (directory / "__cluster_metadata-0" / "quorum-state").write_bytes(state)
+    assert run(["log", "verify", str(kafkas), str(copy)]) == differs
+    told = f"difference: quorum-state: the static voters are 1, 2, 3 in {kafkas}/__cluster_metadata-0; 3 in {copy}"
+    assert (told in capsys.readouterr().out) == differs
 
 
 class TestLogVerify:

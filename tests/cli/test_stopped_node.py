@@ -64,7 +64,7 @@ def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys:
     assert run(["metadata-quorum", "explain", "-c", file]) == 1
     told = capsys.readouterr().out
     full = f"{config.metadata_log_dir}: the disk has 4 KiB left. A node whose disk is full ends: make room."
-    assert f"127.0.0.1:{config.listeners[0].endpoint.port} does not answer. Found on this machine: {full}\n" in told
+    assert f"Node {config.node_id} does not answer. Found on this machine: {full}\n" in told
 
 
 def test_read_only_disk_is_named(

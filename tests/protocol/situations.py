@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import attrs
+
 from kraft_trio.protocol.findings.machines import DAY_MS
 from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
@@ -64,6 +66,17 @@ def fails_tls(node_id: int, problem: str = "TLS handshake failed: certificate ha
 def kafka(node_id: int, leader: int | None) -> Claim:
     """A controller of Kafka that does not lead tells no more."""
     return Claim(f"host{node_id}:9093", node_id=node_id, cluster_id="c", leader_id=leader)
+
+
+def registered(node_id: int, **more: Any) -> Claim:
+    """A controller of Kafka's without a leader, which knows who has registered."""
+    fields = {"registered_ids": (1, 2, 3), "epoch": 4, "kraft_version": 1, **more}
+    return attrs.evolve(kafka(node_id, None), **fields)
+
+
+def bare(node_id: int) -> Claim:
+    """A controller of Kafka's that has no metadata."""
+    return attrs.evolve(kafka(node_id, None), cluster_id=None, epoch=4, registered_ids=None, lacks_metadata=True)
 
 
 def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -> LeaderReport:

@@ -22,6 +22,7 @@ from tests.protocol.situations import (
     OFFLINE,
     OLD,
     UP,
+    bare,
     disk,
     expires,
     fails_tls,
@@ -30,6 +31,7 @@ from tests.protocol.situations import (
     led,
     listed,
     refuses_login,
+    registered,
     says,
     silent,
     static,
@@ -490,6 +492,53 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "two clocks alone": (
         Situation((says(1, clock_offset_ms=-400_000_000), says(2), says(3)), led(UP, UP, UP), clock_offset_ms=0),
         [("warning", "clock", "The clocks of node 1 and this machine are 5 days apart."), ("ok", "survival", "")],
+    ),
+    "two of Kafka's controllers are down": (
+        Situation((registered(2), silent(1), silent(3))),
+        [
+            (
+                "critical",
+                "no-majority",
+                "two of the voters 1, 2, 3 are needed, and one can be reached. Silent: 1 (connection refused)",
+            )
+        ],
+    ),
+    "two of Kafka's controllers have blank disks": (
+        Situation((registered(1), bare(2), bare(3))),
+        [
+            (
+                "critical",
+                "other-disks",
+                "Missing: voter 2 (its node has no metadata) and voter 3 (its node has no metadata): blank or other "
+                "disks, which do not vote. Mount those disks again. Leave node 1 as it is",
+            )
+        ],
+    ),
+    "a controller of Kafka's that was started without a leader is not blank": (
+        Situation((bare(1), attrs.evolve(silent(2), voter_ids=(1, 2, 3)), silent(3))),
+        [("critical", "no-majority", "and one can be reached")],
+    ),
+    "no controller of Kafka's has metadata": (
+        Situation((bare(1), bare(2), silent(3))),
+        [
+            (
+                "critical",
+                "no-leader",
+                "no node tells who the voters are: node 1 and node 2: no leader in epoch 4, and no metadata. No "
+                "answer: node 3 (connection refused). A controller has no metadata if its disk is blank, if its file "
+                "names no voters, or if it was started since the last leader ended.",
+            )
+        ],
+    ),
+    "Kafka's static controllers without a leader": (
+        Situation((registered(1, kraft_version=0), registered(2, kraft_version=0), silent(3))),
+        [
+            (
+                "critical",
+                "no-leader",
+                "kraft.version is 0 on node 1 and node 2, so only `controller.quorum.voters` names the voters",
+            )
+        ],
     ),
     "two processes have a voter's id": (
         Situation((says(1, shared_id=(2, "x")), says(2), says(3)), led(UP, UP, UP)),

@@ -31,6 +31,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_feature_tables.py": "kafka-storage's tables of features",
     "interop/test_kafka_followers.py": "our commands asked at Kafka's brokers and followers",
     "interop/test_kafka_health.py": "our findings about Kafka's controllers and a broker",
+    "interop/test_kafka_leaderless.py": "our findings about Kafka's controllers without a leader",
     "interop/test_kafka_log_reader.py": "Kafka's log reader on simulated logs and snapshots",
     "interop/test_kafka_metadata_records.py": "Kafka's controllers and a broker: their metadata records",
     "interop/test_kafka_mixed_cluster.py": "our observer of Kafka's controllers and a broker",

@@ -32,8 +32,18 @@ class Electorate:
 
     @cached_property
     def other_disks(self) -> list[Claim]:
-        """Nodes of voters that answer with blank or other disks."""
-        return [claim for claim in self.situation.answers if self.situation.has_other_disk(claim)]
+        """Nodes of voters that answer with blank or other disks.
+
+        A controller of Kafka's without metadata is one of them if those that answer are a majority, and elect nobody.
+        """
+        answers = self.situation.answers
+        has_majority = len({claim.node_id for claim in answers} & set(self.voter_ids)) >= self.majority
+        return [
+            claim
+            for claim in answers
+            if self.situation.has_other_disk(claim)
+            or (claim.lacks_metadata and has_majority and claim.node_id in self.voter_ids)
+        ]
 
     @cached_property
     def answering(self) -> list[Claim]:

@@ -30,8 +30,8 @@ def shared_ids(situation: Situation) -> Iterator[Finding]:
         said = {node_id: one for node_id, one in said.items() if node_id not in blank}
     for node_id, (claim, reason) in sorted(said.items(), key=lambda one: one[0]):
         text = (
-            f"Two processes have node id {node_id}: {claim.name} says that {reason}. Stop the wrong one at once, and "
-            "format a directory of its own for it with another node.id."
+            f"Two processes have node id {node_id}: {claim.name} says that {reason}. Stop the wrong one at once, keep "
+            "its directory as it is, and give it another directory, formatted with another node.id."
         )
         is_voter = node_id in situation.voter_ids
         yield Finding(Severity.CRITICAL if is_voter else Severity.WARNING, "shared-id", text)

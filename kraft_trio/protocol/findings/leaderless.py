@@ -28,10 +28,18 @@ def unknown_voters(situation: Situation) -> Iterator[Finding]:
         return
     naming = [claim for claim in situation.answers if claim.leader_id is not None]
     named = listed([f"{claim.name} names node {claim.leader_id}" for claim in naming])
+    silent = [f"{claim.name} ({claim.problem})" for claim in situation.claims if claim.problem is not None]
     text = (
-        f"No leader answers{f' ({named})' if named else ''}, and no node tells who the voters are. "
-        "Ask the voters themselves."
+        f"No leader answers{f' ({named})' if named else ''}, and no node tells who the voters are: "
+        f"{_answers(situation)}."
     )
+    text += f" No answer: {listed(silent)}." if silent else ""
+    if any(claim.lacks_metadata for claim in situation.answers):
+        text += (
+            " A controller has no metadata if its disk is blank, if its file names no voters, or if it was started "
+            "since the last leader ended."
+        )
+    text += " Ask the voters themselves, or let their machines tell: `explain -c` with their files."
     yield Finding(Severity.CRITICAL, "no-leader", text)
 
 
@@ -41,14 +49,7 @@ def other_disks(situation: Situation) -> Iterator[Finding]:
     answering = electorate.answering
     if not electorate.is_told or not electorate.other_disks:
         return
-    missing = joined(
-        [
-            f"voter {claim.node_id} with directory id {_id_text(situation.voter_keys[claim.node_id].directory_id)} "
-            f"(its node runs with {_id_text(claim.directory_id)})"
-            for claim in electorate.other_disks
-            if claim.node_id is not None
-        ]
-    )
+    missing = joined([_missing(situation, claim) for claim in electorate.other_disks])
     is_impossible = len(answering) + len(electorate.silent) < electorate.majority
     text = (
         f"{'No leader is possible' if is_impossible else 'No leader'}: {number_word(electorate.majority)} of the "
@@ -60,6 +61,15 @@ def other_disks(situation: Situation) -> Iterator[Finding]:
         names = joined([claim.name for claim in answering])
         text += f" Leave {names} as {'it is' if len(answering) == 1 else 'they are'}: nobody else may have the records."
     yield Finding(Severity.CRITICAL, "other-disks", f"{text} {recover_text(situation)}")
+
+
+def _missing(situation: Situation, claim: Claim) -> str:
+    if claim.lacks_metadata:
+        return f"voter {claim.node_id} (its node has no metadata)"
+    known = situation.voter_keys[claim.node_id or 0].directory_id
+    return (
+        f"voter {claim.node_id} with directory id {_id_text(known)} (its node runs with {_id_text(claim.directory_id)})"
+    )
 
 
 def no_majority(situation: Situation) -> Iterator[Finding]:
@@ -74,6 +84,11 @@ def no_majority(situation: Situation) -> Iterator[Finding]:
         f"{'is' if majority == 1 else 'are'} needed, and {number_word(len(answering))} can be reached. "
         f"Silent: {reasons}. Start {number_word(majority - len(answering))} of them{restart}. {recover_text(situation)}"
     )
+    if situation.has_only_registrations:
+        text += (
+            " Taken as voters are the controllers that have registered; `explain -c`, with the file of one on its "
+            "machine, reads who the voters are."
+        )
     yield Finding(Severity.CRITICAL, "no-majority", text, start_command(situation))
 
 
@@ -161,6 +176,12 @@ def no_leader(situation: Situation) -> Iterator[Finding]:
         who = (
             f"These can win: {listed([claim.name for claim in able])}" if able else "The nodes do not tell who can win"
         )
+        static = [claim.name for claim in electorate.answering if claim.kraft_version == 0 and claim.voter_ids is None]
+        if static:
+            who += (
+                f". kraft.version is 0 on {joined(static)}, so only `controller.quorum.voters` names the voters: see "
+                "that it is in each file"
+            )
         text = (
             f"No leader, though a majority answers. {who}. An election is under way, or the voters do not reach one "
             "another. Ask again; if this lasts, look for `vote requested` with its reason in their logs."
@@ -171,6 +192,20 @@ def no_leader(situation: Situation) -> Iterator[Finding]:
 def _elects_nobody(electorate: Electorate) -> bool:
     """Whether a majority answers nevertheless.  Those who deny might lead."""
     return electorate.is_told and not electorate.lacks_majority and not electorate.denying
+
+
+def _answers(situation: Situation) -> str:
+    """What the nodes did answer that tell nothing of the voters."""
+    said: dict[str, list[str]] = {}
+    for claim in situation.answers:
+        said.setdefault(_answer(claim), []).append(claim.name)
+    return "; ".join(f"{joined(names)}: {answer}" for answer, names in said.items())
+
+
+def _answer(claim: Claim) -> str:
+    epoch = "" if claim.epoch is None else f" in epoch {claim.epoch}"
+    leader = "no leader" if claim.leader_id is None else f"node {claim.leader_id} as leader"
+    return f"{leader}{epoch}" + (", and no metadata" if claim.lacks_metadata else "")
 
 
 def _silent(situation: Situation, voter_id: int) -> str:

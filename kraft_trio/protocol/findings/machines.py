@@ -141,7 +141,7 @@ def unresolved_names(situation: Situation) -> Iterator[Finding]:
         text = (
             f"{'The names' if many else 'The name'} {joined(sorted(here))} {'are' if many else 'is'} not resolved on "
             f"this machine. Correct the name service or /etc/hosts: the {'nodes' if many else 'node'} may well run. "
-            "Nodes ask again themselves, and need no restart."
+            "Nodes ask again themselves, within ten seconds, and need no restart."
         )
         yield Finding(Severity.WARNING, "unresolved-name", text)
     for claim in situation.answers:

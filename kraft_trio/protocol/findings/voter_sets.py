@@ -101,6 +101,7 @@ def unnamed_voters(situation: Situation) -> Iterator[Finding]:
 def lacks_voters(situation: Situation, claim: Claim) -> bool:
     """Whether a node may vote and has records, but neither its file nor its log names voters."""
     report = situation.report
-    if claim.kraft_version != 0 or claim.voter_ids or claim.log_end is None or not claim.log_end.offset:
+    end = claim.reported_end if claim.log_end is None else claim.log_end.offset
+    if claim.kraft_version != 0 or claim.voter_ids or not end:
         return False
     return claim.is_controller if report is None else claim.node_id in report.voter_ids

@@ -319,6 +319,12 @@ def quorum_state_is_missing(backup: Backup) -> None:
     backup.tables["quorum_state"].remove(backup.find("quorum_state", 4))
 
 
+@breaks("log_formatted_voters")
+def a_node_was_formatted_with_another_list(backup: Backup) -> None:
+    row = backup.find("snapshots", 2, end_offset=0)
+    row.update(voters=[{**voter, "directory_id": f"{voter['id']}-other"} for voter in row["voters"]])
+
+
 @breaks("log_epoch_is_stored")
 def quorum_state_is_old(backup: Backup) -> None:
     backup.find("quorum_state", 3).update(leader_epoch=2, leader_id=2)
