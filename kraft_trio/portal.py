@@ -74,8 +74,8 @@ def refuse_in_trio() -> None:
     """
     if trio.lowlevel.in_trio_task():
         raise RuntimeError(
-            "a node of kraft_trio.sync or kraft_trio.aio was called in a Trio task, whose event loop would wait for it; "
-            "expected another thread. In Trio, use kraft_trio.open_node. A state machine cannot call a node."
+            "a node of kraft_trio.sync or kraft_trio.aio was called in a Trio task, whose event loop would wait for "
+            "it; expected another thread. In Trio, use kraft_trio.open_node. A state machine cannot call a node."
         )
 
 

@@ -121,9 +121,9 @@ def open_node(
     committed batch.  `snapshots`, which needs `on_commit`, saves and loads what it builds; without them, `on_commit`
     gets the whole log.  `trace` is a file for the node's events (docs/TRACE.md).
 
-    Raises StorageError for a directory that cannot be used.  Raises ConfigError for an address that cannot be bound, and
-    for the file or directory of a controller of Apache Kafka (`kraft.unsafe.kafka.directory`).  Raises OSError for a
-    trace that cannot be written, and ValueError for arguments that do not go together.
+    Raises StorageError for a directory that cannot be used.  Raises ConfigError for an address that cannot be bound,
+    and for the file or directory of a controller of Apache Kafka (`kraft.unsafe.kafka.directory`).  Raises OSError for
+    a trace that cannot be written, and ValueError for arguments that do not go together.
 
     A fault of the running node cancels the block and is raised as it is: StorageFailure, or what the state machine has
     raised.  Errors of the block that only tell of the node's end are dropped then.
