@@ -43,6 +43,8 @@ class SimulatedDisk:
         self.now_ms = now_ms
         self.capacity: int | None = None
         """The most bytes that all files together may have; None for any number.  Existing content stays."""
+        self.read_only = False
+        """Whether its file system says that it is mounted without the right to write.  Calls do not fail for it."""
         self.is_attached = True
         """Whether a process may use the disk.  If not, every call raises OSError: a dead process writes nothing
         more."""
@@ -230,7 +232,7 @@ class SimulatedDisk:
         return self.room()
 
     def is_read_only(self, path: str) -> bool:
-        return False
+        return self.read_only
 
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
