@@ -226,7 +226,7 @@ class WatchStream:
         """Answer a request for progress if the client has got all events before it."""
         while self._asked:
             async with self.sending:
-                if not self._watches:
+                if not self._watches or not self._asked:  # Another task may have answered meanwhile.
                     self._asked = 0
                     return
                 store = self._service.machine.store
