@@ -430,6 +430,13 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         Situation((static(1, 1, 2, 3), static(2, 1, 2, 3), static(3, 3)), led(UP, UP, UP)),
         [("critical", "other-static-voters", "1, 2 and 3 can elect two leaders")],
     ),
+    "two leaders by static files that differ": (
+        Situation((static(1, 1, 2, 3), static(2, 1, 2, 3), static(3, 3, leader=3)), led(UP, UP, UP)),
+        [
+            ("critical", "two-leaders", "because the files name different static voters: these are two quorums."),
+            ("critical", "other-static-voters", "1, 2 and 3 can elect two leaders"),
+        ],
+    ),
     "a static voter whose file names no voters": (
         Situation((static(1, 1, 2, 3), static(2), static(3, 1, 2, 3)), led(UP, UP, UP)),
         [

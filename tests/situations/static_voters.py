@@ -108,6 +108,8 @@ async def second_quorum(site: Site) -> None:
     await site.explain()
     assert "other-static-voters" in site.codes
     assert "removed" not in site.codes
+    if "two-leaders" in site.codes:
+        site.says("because the files name different static voters: these are two quorums. Stop writing.")
     site.says("can elect two leaders, which know nothing of each other's records. Stop writing. Keep copies")
     site.is_advised = True
     await site.stop(3)

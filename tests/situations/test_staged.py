@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.simulation import Cluster
-from tests.situations import disks, dynamic_voters, static_voters, survivors  # noqa: F401  # imported for their rows
+from tests.situations import disks, dynamic_voters, machines, static_voters, survivors  # noqa: F401  # imported for their rows
 from tests.situations.site import Site
 from tests.situations.staged import STAGED, Staged
 from tests.support.on_cluster import run_on_cluster

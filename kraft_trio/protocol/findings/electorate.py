@@ -80,7 +80,9 @@ class Electorate:
         return [claim for claim in self.answering if claim.log_end is not None and self._would_win(claim)]
 
     def _would_win(self, candidate: Claim) -> bool:
-        asked = tuple(candidate.voter_ids or self.voter_ids)
+        asked = self.voter_ids if candidate.voter_ids is None else candidate.voter_ids
+        if candidate.node_id not in asked:
+            return False  # It does not campaign.
         granting = [voter for voter in self.answering if voter.node_id in asked and grants(voter, candidate)]
         return len(granting) >= majority_of(len(asked))
 

@@ -14,7 +14,13 @@ def two_leaders(situation: Situation) -> Iterator[Finding]:
         named = {claim.leader_id for claim in situation.answers if claim.epoch == epoch} - {None}
         if len(named) > 1:
             leaders = joined([str(leader_id) for leader_id in sorted(id for id in named if id is not None)])
+            sets = {claim.voter_ids for claim in situation.answers if claim.kraft_version == 0 and claim.voter_ids}
             text = f"Nodes {leaders} are all named as leader of epoch {epoch}. Stop writing, and report this."
+            if len(sets) > 1:
+                text = (
+                    f"Nodes {leaders} are all named as leader of epoch {epoch}, because the files name different "
+                    "static voters: these are two quorums. Stop writing."
+                )
             yield Finding(Severity.CRITICAL, "two-leaders", text)
 
 
