@@ -215,7 +215,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
             lacks_metadata = cluster is not None and cluster.error is ErrorCode.unsupported_version
             if cluster is not None and not cluster.error:
                 metadata = MetadataResponse(cluster.brokers, cluster.cluster_id, cluster.controller_id)
-                registered_ids = tuple(sorted(broker.id for broker in cluster.brokers))
+                registered_ids = tuple(sorted(broker.id for broker in cluster.brokers))[:MAX_NODES]
         replica = await _if_served(connection, REPLICA_SNAPSHOTS, ReplicaSnapshotsRequest(with_status=True), timeout_ms)
         described = None
         with trio.move_on_after(timeout_ms / 2000):

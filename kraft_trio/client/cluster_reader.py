@@ -59,7 +59,9 @@ class ClusterReader:
         with trio.move_on_after(timeout_ms / 1000):
             try:
                 cluster = await self.read(parse_endpoint(leader.endpoint), leader.cluster_id, report.epoch, timeout_ms)
-            except (NetworkError, UnsupportedVersionError, RefusedError, ProtocolError):
+            except RefusedError as error:
+                cluster = KafkaCluster(is_read=False, problem=f"{error}, which asks for CLUSTER_ACTION")
+            except (NetworkError, UnsupportedVersionError, ProtocolError):
                 pass
         return attrs.evolve(situation, cluster=cluster)
 

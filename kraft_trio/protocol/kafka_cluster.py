@@ -57,6 +57,8 @@ class KafkaCluster:
     """Its name, and how many replicas its widest partition has; None if no topic is known."""
     is_read: bool = True
     """Whether the metadata was read to its end.  What was not read may have changed all of this."""
+    problem: str | None = None
+    """Why the controllers refuse to have it read; None if they do not."""
 
 
 class ClusterFold:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.command import kraft
 from harness.waiting import wait_until
 from tests.interop.kafka_broker import BROKER_ID, Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
@@ -49,6 +50,12 @@ def test_what_is_wrong_with_controllers_and_brokers(controllers: Controllers, tm
     broker = Broker(tmp_path, controllers)
     try:
         wait_until("all is well", lambda: codes(controllers) == set(), JVM_SECONDS)
+        for topic in ("one", "two"):
+            created = tool("TopicCommand", "--bootstrap-server", broker.endpoint, "--create", "--topic", topic)
+            assert created.returncode == 0, created.stderr
+        asked = kraft("metadata-quorum", "--bootstrap-server", broker.endpoint, "explain", "--json")
+        [claim] = [claim for claim in json.loads(asked.stdout)["claims"] if claim["nodeId"] == BROKER_ID]
+        assert (claim["leaderId"], claim["voters"], claim["contradicts"]) == (1, [1, 2, 3], []), "not of a topic"
         controllers.replace_disk(3)
         wait_until("the blank disk is seen", lambda: "other-directory" in codes(controllers), JVM_SECONDS)
         [blank] = [one for one in explained(controllers) if one["code"] == "other-directory"]

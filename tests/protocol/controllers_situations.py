@@ -136,7 +136,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "critical",
                 "brokers-fenced",
-                "No topic can be created: all brokers (10, 11) are fenced: the active controller has no heartbeats. "
+                "No topic can be created: all brokers (10 and 11) are fenced: the active controller has no heartbeats. "
                 "Brokers 10 and 11 do not fetch: start, or unregister what is gone for good.",
             ),
         ],
@@ -180,7 +180,7 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "warning",
                 "not-registered",
-                "Node 12 fetches the metadata, but is registered neither as a broker nor as a controller.",
+                "Node 12 fetches the metadata, but is registered neither as a broker nor as a controller. Unless just",
             ),
             SURVIVES,
         ],
@@ -208,6 +208,22 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "brokers that could not be read": (
         Situation(CONTROLLERS, fetched_by(10, 11), cluster=cluster(is_read=False)),
         [("note", "brokers-not-read", "The brokers are not told"), SURVIVES],
+    ),
+    "very many brokers are down": (
+        Situation(CONTROLLERS, fetched_by(10), cluster=cluster(running(10), *map(fenced, range(100, 1100)))),
+        [("warning", "brokers-fenced", "Brokers 100, 101, 102, 103"), SURVIVES],
+    ),
+    "brokers that may not be read": (
+        Situation(CONTROLLERS, fetched_by(10, 11), cluster=cluster(is_read=False, problem="Fetch: DENIED")),
+        [("note", "brokers-not-read", "The brokers are not told: Fetch: DENIED."), SURVIVES],
+    ),
+    "controllers that are brokers, too": (
+        Situation(CONTROLLERS, fetched_by(), cluster=cluster(running(1), running(2), running(3))),
+        [SURVIVES],
+    ),
+    "a controller that is a broker is fenced": (
+        Situation(CONTROLLERS, fetched_by(), cluster=cluster(running(1), running(2), fenced(3))),
+        [("warning", "brokers-fenced", "Broker 3 runs and fetches the metadata."), SURVIVES],
     ),
     "a broker that does not reach the active controller": (
         Situation(

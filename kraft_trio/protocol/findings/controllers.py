@@ -23,6 +23,8 @@ from kraft_trio.protocol.findings.led import report_of
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.protocol.quorum_situation import Claim, Situation
 
+SHOWN: Final = 20
+"""Ids that one finding lists."""
 UNREGISTER: Final = "bin/kafka-cluster.sh unregister --bootstrap-controller {} --id {}"
 
 
@@ -85,27 +87,29 @@ def not_registered(situation: Situation) -> Iterator[Finding]:
     known = {broker.id for broker in cluster.brokers} | set(report.voter_ids)
     known |= {id for claim in situation.answers for id in claim.registered_ids or ()}
     ours = {claim.node_id for claim in situation.answers if claim.log_end is not None}
-    for node_id in sorted(_fetching(situation) - known):
-        if node_id not in ours:
-            text = (
-                f"Node {node_id} fetches the metadata, but is registered neither as a broker nor as a controller. "
-                "Unless it has just started, or is an observer of kraft-trio, its log tells why it is refused."
-            )
-            yield Finding(Severity.WARNING, "not-registered", text)
+    others = sorted(id for id in _fetching(situation) - known if id not in ours)
+    if others:
+        nodes = f"Node {others[0]} fetches" if len(others) == 1 else f"Nodes {_listed(others)} fetch"
+        text = (
+            f"{nodes} the metadata, but {'is' if len(others) == 1 else 'are'} registered neither as a broker nor as a "
+            "controller. Unless just started, or an observer of kraft-trio, the log there tells why it is refused."
+        )
+        yield Finding(Severity.WARNING, "not-registered", text)
 
 
 def retired_controllers(situation: Situation) -> Iterator[Finding]:
     report, leader = report_of(situation), _leader(situation)
     registered = set() if leader is None else set(leader.registered_ids or ())
-    answering = {claim.node_id for claim in situation.answers}
-    for node_id in sorted(registered - set(report.voter_ids) - _fetching(situation)):
-        if node_id not in answering:
-            text = (
-                f"Controller {node_id} is registered, but neither votes nor fetches. Its last features limit upgrades. "
-                "If it is retired for good, unregister it."
-            )
-            command = quorum_command(situation, f"remove-controller -i {node_id} --if-exists --unregister")
-            yield Finding(Severity.NOTE, "retired-controller", text, command)
+    answering = {claim.node_id for claim in situation.answers if claim.node_id is not None}
+    retired = sorted(registered - set(report.voter_ids) - _fetching(situation) - answering)
+    if retired:
+        controllers = f"Controller {retired[0]} is" if len(retired) == 1 else f"Controllers {_listed(retired)} are"
+        text = (
+            f"{controllers} registered, but {'neither votes nor fetches' if len(retired) == 1 else 'do not fetch'}. "
+            "Their last features limit upgrades. Unregister what is retired for good."
+        )
+        command = quorum_command(situation, f"remove-controller -i {retired[0]} --if-exists --unregister")
+        yield Finding(Severity.NOTE, "retired-controller", text, command)
 
 
 def cut_off_brokers(situation: Situation) -> Iterator[Finding]:
@@ -127,7 +131,8 @@ def no_brokers(situation: Situation) -> Iterator[Finding]:
 
 def brokers_not_read(situation: Situation) -> Iterator[Finding]:
     if situation.cluster is not None and not situation.cluster.is_read:
-        text = "The brokers are not told: the metadata was not read to its end in time. Ask again."
+        problem = situation.cluster.problem or "the metadata was not read to its end in time: ask again"
+        text = f"The brokers are not told: {problem}."
         yield Finding(Severity.NOTE, "brokers-not-read", text)
 
 
@@ -139,7 +144,9 @@ def fenced_brokers(situation: Situation) -> Iterator[Finding]:
     are_all = len(fenced) == len(cluster.brokers)
     running, gone = sorted(fenced & fetching), sorted(fenced - fetching)
     text = (
-        f"No topic can be created: all brokers ({ids_text(fenced)}) are" if are_all else f"{_many(fenced, 'is', 'are')}"
+        f"No topic can be created: all brokers ({_listed(sorted(fenced))}) are"
+        if are_all
+        else f"{_many(fenced, 'is', 'are')}"
     )
     text += " fenced: the active controller has no heartbeats."
     if running:
@@ -194,11 +201,18 @@ def _cluster(situation: Situation) -> KafkaCluster | None:
 
 
 def _fetching(situation: Situation) -> set[int]:
-    return {observer.id for observer in report_of(situation).observers if observer.fetches}
+    """Who fetches the metadata, or leads.  A controller may be a broker, too."""
+    report = report_of(situation)
+    voters = {voter.id for voter in report.voters if voter.health.is_up}
+    return voters | {observer.id for observer in report.observers if observer.fetches}
 
 
 def _many(ids: set[int] | list[int], one: str, several: str) -> str:
     """The brokers of these ids, with the verb."""
-    if len(ids) == 1:
-        return f"Broker {ids_text(ids)} {one}"
-    return f"Brokers {joined([str(id) for id in sorted(ids)])} {several}"
+    return f"Broker {ids_text(ids)} {one}" if len(ids) == 1 else f"Brokers {_listed(sorted(ids))} {several}"
+
+
+def _listed(ids: list[int]) -> str:
+    """Some of the ids, and how many more there are: they come from strangers."""
+    shown = [str(id) for id in ids[:SHOWN]]
+    return joined(shown) if len(ids) <= SHOWN else f"{', '.join(shown)} and {len(ids) - SHOWN} more"
