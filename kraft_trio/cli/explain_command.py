@@ -92,14 +92,12 @@ def wall_clock_ms() -> int:
 def claims_text(situation: Situation) -> str:
     """The nodes side by side, followed by those that did not answer."""
     rows = [_COLUMNS, *(_row(situation, claim) for claim in situation.answers)]
+    kinds = ["Kind", *map(_kind, situation.answers)]
+    if set(kinds[1:]) - {"-"}:
+        rows = [(*row, kind) for row, kind in zip(rows, kinds, strict=True)]
     silent = [claim for claim in situation.claims if claim.problem is not None]
     told = [field(f"{_text(claim.node_id)} {claim.endpoint}: {claim.problem}") for claim in silent]
     return "\n".join([*([table(rows)] if len(rows) > 1 else []), *told])
-
-
-def _name(claim: Claim) -> str:
-    kind = " witness" if claim.is_witness else " broker" if claim.is_broker else ""
-    return f"{_text(claim.node_id)}{kind}"
 
 
 def _row(situation: Situation, claim: Claim) -> tuple[str, ...]:
@@ -107,12 +105,16 @@ def _row(situation: Situation, claim: Claim) -> tuple[str, ...]:
     voters = None if claim.voter_ids is None else ",".join(map(str, claim.voter_ids))
     marked = (("epoch", claim.epoch), ("leader", claim.leader_id), ("voters", voters))
     return (
-        _name(claim),
+        _text(claim.node_id),
         claim.endpoint,
         *(_text(value) + ("!" if name in wrong else "") for name, value in marked),
         _text(claim.reported_end if claim.log_end is None else claim.log_end),
         _text(claim.reported_high_watermark if claim.high_watermark is None else claim.high_watermark),
     )
+
+
+def _kind(claim: Claim) -> str:
+    return "witness" if claim.is_witness else "broker" if claim.is_broker else "-"
 
 
 def _text(value: object) -> str:

@@ -43,6 +43,14 @@ def test_claims_stand_side_by_side(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     ]
 
 
+def test_witnesses_and_brokers_are_marked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    witness, broker = attrs.evolve(HEALTHY[1], is_witness=True), Claim("d:1", None, 9, "c", 5, 1, is_broker=True)
+    answering(monkeypatch, Situation((HEALTHY[0], witness, broker), REPORT))
+    assert run(COMMAND) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[:4]]
+    assert [(row[0], row[-1]) for row in rows] == [("NodeId", "Kind"), ("1", "-"), ("2", "witness"), ("9", "broker")]
+
+
 def test_what_the_leader_reports_of_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     of_kafka = Claim("b:1", None, 2, "c", 5, 1, (1, 2, 3), reported_end=95)
     leader = Claim("a:1", None, 1, "c", 5, 1, (1, 2, 3), reported_end=100, reported_high_watermark=90)
