@@ -1,0 +1,58 @@
+"""Keeps the garbage collector from traversing what lasts again and again: modules, connections, a large state."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import Final
+
+_THRESHOLD: Final = 10_000
+"""New objects, net, that start a collection.  Python's default of 700 is less than 64 requests in flight need."""
+_MIDDLE_THRESHOLD: Final = 4
+"""After so many collections of the youngest generation, the next one collects the middle one, too."""
+_FULL_THRESHOLD: Final = 1
+"""The same of the middle and the oldest.  A full one traverses the 100,000 objects since the last, in 15 to 50 ms."""
+_OLDEST_GENERATION: Final = 2
+_COMPLETE_EVERY_S: Final = 3600.0
+"""How often a collection may be complete."""
+_GROWTH: Final = 1.25
+"""How much more objects there must be than after the last complete one."""
+
+
+class Freezer:
+    """Leaves out of later collections what a full one has found to be in use.  So it seldom has much to traverse.
+
+    Requests leave no reference cycles behind, but a connection that was open during a full collection leaves a few KiB
+    when it ends.  Therefore a collection is complete once the objects have grown by a quarter, at most once an hour.
+    It takes as long as the state is large: about 0.4 s for eight million objects.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._completed_s = now_s()
+        self._count = gc.get_freeze_count()
+        self._is_complete = False
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """Be one of `gc.callbacks`."""
+        if phase != "stop" or info["generation"] != _OLDEST_GENERATION:
+            return
+        gc.freeze()
+        count, now_s = gc.get_freeze_count(), self._now_s()
+        if self._is_complete:
+            self._is_complete, self._count, self._completed_s = False, count, now_s
+        elif now_s >= self._completed_s + _COMPLETE_EVERY_S and count > _GROWTH * self._count:
+            self._is_complete = True
+            gc.unfreeze()  # The next full collection traverses all.
+
+
+def tune_garbage_collector() -> None:
+    """Collect now, and seldom from now on.
+
+    Reference counting frees what a request leaves behind; tests/actors/test_garbage.py holds that.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_THRESHOLD, _MIDDLE_THRESHOLD, _FULL_THRESHOLD)
+    gc.callbacks.append(Freezer())
