@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation,
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.security.tls_network import TlsNetwork
+from kraft_trio.wire import tcp_network
+from kraft_trio.wire.name_resolution import NameResolver
 
 UP = ReplicaHealth(Health.UP)
 HEALTHY = (
@@ -139,3 +142,14 @@ def test_it_connects_as_the_command_config_says(monkeypatch: pytest.MonkeyPatch,
 def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["metadata-quorum", "--bootstrap-controller", "127.0.0.1:1", "explain"]) == 1
     assert "critical: None of the nodes asked answers (127.0.0.1:1: " in capsys.readouterr().out
+
+
+def test_a_name_that_is_not_resolved(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def look_up(*_: Any, **__: Any) -> list[Any]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(tcp_network, "NameResolver", lambda: NameResolver(look_up))
+    assert run(["metadata-quorum", "--bootstrap-controller", "gone:9093", "explain"]) == 1
+    told = capsys.readouterr().out
+    assert "critical: None of the nodes asked answers (gone:9093: " in told
+    assert "warning: The name gone is not resolved on this machine. Correct the name service" in told

@@ -13,6 +13,7 @@ from tests.situations.staged import STAGED, Staged
 from tests.support.on_cluster import run_on_cluster
 
 
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("row", STAGED.values(), ids=STAGED)
 def test_advice_is_right(row: Staged, tmp_path: Path) -> None:
     async def play(cluster: Cluster) -> None:
