@@ -51,3 +51,10 @@ def test_each_variable_is_used() -> None:
 @pytest.mark.parametrize("title", RUNBOOK.incidents)
 def test_each_table_is_played(title: str) -> None:
     assert f'INCIDENTS["{title}"]' in PLAYED
+
+
+def test_each_alert_that_is_named_exists() -> None:
+    alerts = (PAGE.parents[1] / "deploy" / "prometheus" / "alerts.yml").read_text()
+    named = set(re.findall(r"`(K[a-z]+[A-Z]\w+)`", PAGE.read_text()))
+    assert named
+    assert named <= set(re.findall(r"alert: (\w+)", alerts))

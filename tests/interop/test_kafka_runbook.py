@@ -109,8 +109,9 @@ def test_the_majority_is_dead(make_site: Callable[..., Site], column: str) -> No
     site.start(*site.controllers, BROKER)
     site.create_topic("before")
     wait_until("3 has the topic", lambda: b"before" in metadata_log(site, 3), SECONDS)
+    site.end(1, 2)
+    wait_until("no controller leads", lambda: status(site) is None, SECONDS)
     for node_id in (1, 2):
-        site.end(node_id)
         shutil.rmtree(site.folder(node_id))
     site.play(INCIDENTS["The majority is dead"], column, 3, {})
     site.create_topic("after")
@@ -130,11 +131,21 @@ def test_a_disk_is_lost(make_site: Callable[..., Site], column: str) -> None:
     site.start(*site.controllers)
     until_all_follow(site, *site.controllers)
     old = site.directory_id(2)
-    site.end(2)
-    shutil.rmtree(site.folder(2))
+    lose(site, 2)
     site.play(INCIDENTS["A disk is lost"], column, 2, {}, OLD=old)
     until_all_follow(site, *site.controllers)
     assert voters(site)[2] == site.directory_id(2) != old
+    site.end(3)
+    wait_until("the new disk makes a majority", lambda: leads_now(site, besides=3), SECONDS)
+
+
+def test_a_disk_is_lost_with_static_voters(make_site: Callable[..., Site]) -> None:
+    site = make_site(static=True)
+    site.start(*site.controllers)
+    until_all_follow(site, *site.controllers)
+    lose(site, 2)
+    site.play(INCIDENTS["With static voters"], KRAFT, 2, {})
+    until_all_follow(site, *site.controllers)
     site.end(3)
     wait_until("the new disk makes a majority", lambda: leads_now(site, besides=3), SECONDS)
 
