@@ -17,7 +17,7 @@ RUNBOOK = read_page()
 PLAYED = (PAGE.parents[1] / "tests" / "interop" / "test_kafka_runbook.py").read_text()
 STEPS = [step for steps in RUNBOOK.incidents.values() for step in steps]
 COMMANDS = sorted({command for step in STEPS for command in step.commands.values()})
-OTHERS = {"cp", "df", "mv", "sed", "kafka-server-start.sh", "kafka-server-stop.sh"}
+OTHERS = {"df", "mkdir", "mv", "sed", "kafka-server-start.sh", "kafka-server-stop.sh"}
 
 
 def check_arguments(words: list[str]) -> None:
