@@ -72,6 +72,13 @@ def until_all_follow(site: Site, *node_ids: int) -> int:
     return wait_until(f"{node_ids} follow", followed, SECONDS, interval_seconds=0.3)
 
 
+def start_all(site: Site) -> None:
+    """The controllers, and then the broker: it gives up if it is not registered within a minute."""
+    site.start(*site.controllers)
+    until_all_follow(site, *site.controllers)
+    site.start(BROKER)
+
+
 def until_explained(site: Site, sentence: str) -> None:
     """Wait until `explain` says what the page says that it says."""
     assert f"`{sentence}`" in PAGE.read_text()
@@ -87,7 +94,7 @@ def until_logged(site: Site, node_id: int, sentence: str) -> None:
 
 def test_one_controller_is_dead(make_site: Callable[..., Site]) -> None:
     site = make_site()
-    site.start(*site.controllers, BROKER)
+    start_all(site)
     site.create_topic("before")
     site.end(2)
     site.create_topic("without")
@@ -105,7 +112,7 @@ def test_one_controller_is_dead(make_site: Callable[..., Site]) -> None:
 @both_columns
 def test_the_majority_is_dead(make_site: Callable[..., Site], column: str) -> None:
     site = make_site()
-    site.start(*site.controllers, BROKER)
+    start_all(site)
     site.create_topic("before")
     wait_until("3 has the topic", lambda: b"before" in metadata_log(site, 3), SECONDS)
     site.end(1, 2)
@@ -221,7 +228,7 @@ def test_the_bootstrap_list_is_wrong(make_site: Callable[..., Site]) -> None:
 @both_columns
 def test_static_voters_become_dynamic(make_site: Callable[..., Site], column: str) -> None:
     site = make_site((1, 2), static=True)
-    site.start(1, 2, BROKER)
+    start_all(site)
     site.create_topic("before")
     steps = INCIDENTS["From static to dynamic voters"]
     site.play(steps[:2], column, 1, {})
@@ -259,7 +266,7 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": 2000}
 
 def test_a_broker_has_the_newest_copy_of_the_metadata(make_site: Callable[..., Site], tmp_path: Path) -> None:
     site = make_site((1,))
-    site.start(1, BROKER)
+    start_all(site)
     site.create_topic("before")
     wait_until("the broker has the topic", lambda: b"before" in metadata_log(site, BROKER), SECONDS)
     lose(site, 1)
@@ -279,7 +286,7 @@ def test_a_broker_has_the_newest_copy_of_the_metadata(make_site: Callable[..., S
 
 def test_a_backup_lacks_what_came_after_it(make_site: Callable[..., Site], tmp_path: Path) -> None:
     site = make_site((1,), settings=SNAPSHOTS)
-    site.start(1, BROKER)
+    start_all(site)
     site.create_topic("before")
     wait_until("a snapshot has the topic", lambda: any(b"before" in data for data in snapshots(site, 1)), SECONDS)
     backups = tmp_path / "backups"
@@ -318,7 +325,7 @@ def lose(site: Site, node_id: int) -> None:
 @both_columns
 def test_a_witness_is_added_leads_for_a_moment_and_is_retired(make_site: Callable[..., Site], column: str) -> None:
     site = make_site((1, 2), witness=True)
-    site.start(1, 2, BROKER)
+    start_all(site)
     site.create_topic("before")
     site.play(INCIDENTS["Add a witness"], column, WITNESS, {})
 
