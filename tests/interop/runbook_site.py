@@ -302,6 +302,10 @@ class Site:
 
         wait_until(f"topic {name} is created", created, SECONDS, interval_seconds=0.5)
 
+    def until_listed(self, topics: set[str]) -> None:
+        """Wait until the broker has heard of all these topics, which the controllers have acknowledged."""
+        wait_until(f"{topics} are listed", lambda: self.listed_topics() >= topics, SECONDS, interval_seconds=0.3)
+
     def listed_topics(self) -> set[str]:
         admin = AdminClient({"bootstrap.servers": self.address(BROKER), "log_level": 0})
         return set(admin.list_topics(timeout=30).topics)
