@@ -121,7 +121,8 @@ class RequestTable:
         return max(floor_ms, min(self.ahead_ms, recent_ms))
 
     def _is_ahead(self, timestamp_ms: int) -> bool:
-        return self.floor_ms > timestamp_ms + AHEAD_MS
+        # The floor is above the id that it forgot, which may have been issued AHEAD_MS after that timestamp.
+        return self.floor_ms > timestamp_ms + AHEAD_MS + 1
 
     def add(self, request: AppliedRequest) -> None:
         """Note that a new request was applied, and forget the oldest ones that exceed a limit."""
