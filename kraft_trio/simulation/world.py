@@ -67,6 +67,7 @@ class World:
         self._static_voters: dict[int, tuple[int, ...]] = {}
         """By node, the static voters that its configuration file has been changed to."""
         self._written_keys: dict[int, dict[str, str]] = {}
+        self._is_upgraded = False
         self._misadvertised: set[int] = set()
         self.has_stable_names = False
         """Whether new clients are given the nodes' stable endpoints."""
@@ -172,6 +173,11 @@ class World:
         self._written_keys.setdefault(node_id, {}).update({key.replace("_", "."): keys[key] for key in keys})
         self._configs.pop(node_id, None)
 
+    def note_upgrade(self) -> None:
+        """Make controllers of the observers of static voters, for their next start: the voters are in the log now."""
+        self._is_upgraded = True
+        self._configs.clear()
+
     def has_other_static_voters(self, node_id: int) -> bool:
         """Whether the static voters in the node's configuration file have been changed."""
         return self._static_voters.get(node_id, self.voter_ids) != self.voter_ids
@@ -209,14 +215,14 @@ class World:
 
     def keys_of(self, node_id: int) -> dict[str, str]:
         """The keys of the node's configuration file, for its next start."""
-        is_static = self.setup.kraft_version == 0
         voter_ids = self._static_voters.get(node_id, self.voter_ids)
+        is_voter = node_id in voter_ids
+        is_static = self.setup.kraft_version == 0 and (is_voter or not self._is_upgraded)
         if is_static:
             named = [f"{id}@{self.endpoint_of(id)}" for id in voter_ids]
         else:
             # The initial voters may all have left the quorum one day, so the observers are named too.
             named = [str(self.endpoint_of(id)) for id in self.node_ids]
-        is_voter = node_id in voter_ids
         dead = Endpoint(f"node-{node_id}", DEAD_PORT) if node_id in self._misadvertised else None
         keys = {
             "node.id": str(node_id),

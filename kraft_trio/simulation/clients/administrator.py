@@ -133,6 +133,7 @@ class Administrator:
 
         async def attempt(admin: AdminClient, operation: Operation) -> None:
             await admin.update_features({KRAFT_VERSION: 1}, timeout_ms=round(within_s * 1000))
+            self._world.note_upgrade()
 
         return self._begin(UPGRADE, "", attempt, at)
 

@@ -401,7 +401,7 @@ class _Recovery:
         node_id = self._random.choice(sorted(cluster.machines))
         voter = voters.get(node_id)
         if voter is None:
-            if "controller" in cluster.config_of(node_id).process_roles:
+            if "controller" in cluster.nodes[node_id].config.process_roles:
                 await self._made(admin.add_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
         elif len(voters) > 1 and cluster.survivability.can_spare(voter.key):
             await self._made(admin.remove_voter(node_id, at=None, within_s=CHANGED_WITHIN_S))
