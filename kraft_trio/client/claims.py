@@ -11,7 +11,7 @@ import trio
 
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import NodeAnswer, answer_of
-from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, health_of
+from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, health_of, silent_ms_of
 from kraft_trio.client.quorum_question import describe_quorum, finalized_kraft_version, known_epoch
 from kraft_trio.client.told_status import (
     MAX_NODES,
@@ -156,6 +156,7 @@ def report_of(quorum: QuorumDescription, fetch_timeout_ms: int) -> LeaderReport:
                 health_of(quorum, state, fetch_timeout_ms),
                 state.key.directory_id,
                 has_fetched=state is quorum.leader or state.last_fetch_timestamp_ms != UNKNOWN,
+                silent_ms=silent_ms_of(quorum, state),
             )
             for state in quorum.voters
         ),

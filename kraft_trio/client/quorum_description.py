@@ -160,13 +160,19 @@ class FeatureMetadata:
     epoch: int | None
 
 
+def silent_ms_of(quorum: QuorumDescription, state: ReplicaState) -> int:
+    """How long before the leader's answer the replica's last Fetch was, by the leader's clock; 0 if there is none."""
+    is_known = state is not quorum.leader and state.last_fetch_timestamp_ms != UNKNOWN
+    return quorum.now_ms - state.last_fetch_timestamp_ms if is_known else 0
+
+
 def health_of(quorum: QuorumDescription, state: ReplicaState, fetch_timeout_ms: int) -> ReplicaHealth:
     """How well the replica with that state keeps up with the leader, judged by the timestamps of KIP-836."""
     if state is quorum.leader:
         return ReplicaHealth(Health.UP)
     if state.last_fetch_timestamp_ms == UNKNOWN:
         return ReplicaHealth(Health.OFFLINE, f"has not fetched in epoch {quorum.leader_epoch}")
-    silent_ms = quorum.now_ms - state.last_fetch_timestamp_ms
+    silent_ms = silent_ms_of(quorum, state)
     if silent_ms > fetch_timeout_ms:
         return ReplicaHealth(Health.OFFLINE, f"has not fetched for {silent_ms / 1000:.1f} s")
     behind = f"is {quorum.lag(state)} offsets behind"

@@ -116,6 +116,8 @@ class VoterReport:
     directory_id: UUID | None = None
     has_fetched: bool = True
     """Whether it has fetched from this leader, in its epoch."""
+    silent_ms: int = 0
+    """How long before the leader's answer its last Fetch was."""
 
 
 @attrs.frozen

@@ -84,6 +84,12 @@ def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -
     return LeaderReport(leader_id=1, epoch=5, high_watermark=10, voters=voters, **more)
 
 
+def heard(report: LeaderReport, node_id: int, *, silent_ms: int) -> LeaderReport:
+    """The same, with so much time since that voter's last Fetch."""
+    voters = [attrs.evolve(one, silent_ms=silent_ms) if one.id == node_id else one for one in report.voters]
+    return attrs.evolve(report, voters=tuple(voters))
+
+
 NOW_MS = 1_700_000_000_000
 
 

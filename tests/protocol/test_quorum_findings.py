@@ -26,6 +26,7 @@ from tests.protocol.situations import (
     disk,
     expires,
     fails_tls,
+    heard,
     kafka,
     keys_text,
     led,
@@ -151,6 +152,29 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("note", "not-reached", "Node 3 does not answer here (connection refused), but the leader hears it"),
             ("ok", "survival", "1 more failure"),
         ],
+    ),
+    "a voter that has just ended": (
+        Situation((says(1), says(2), silent(3)), heard(led(UP, UP, UP), 3, silent_ms=1800)),
+        [
+            ("warning", "survival", "no more failure now: 2 of 3 voters are up"),
+            (
+                "warning",
+                "not-reached",
+                "Node 3 does not answer here (connection refused), and its last Fetch was 1.8",
+            ),
+        ],
+    ),
+    "two voters that have just ended": (
+        Situation((says(1), silent(2), silent(3)), heard(heard(led(UP, UP, UP), 2, silent_ms=1001), 3, silent_ms=1800)),
+        [
+            ("critical", "survival", "Nothing can be committed: 1 of 3 voters are up"),
+            ("warning", "not-reached", "Node 2 does not answer here"),
+            ("warning", "not-reached", "Node 3 does not answer here"),
+        ],
+    ),
+    "a voter behind a firewall that has fetched lately": (
+        Situation((says(1), says(2), silent(3)), heard(led(UP, UP, UP), 3, silent_ms=1000)),
+        [("note", "not-reached", "but the leader hears it"), ("ok", "survival", "1 more failure")],
     ),
     "nothing is committed yet": (
         Situation(ALL, attrs.evolve(led(UP, UP, UP), high_watermark=-1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from kraft_trio.protocol.finding import (
     RECOVER,
@@ -27,22 +28,26 @@ from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.survival import survival_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from kraft_trio.protocol.voter_set import majority_of
+from kraft_trio.protocol.waits import FETCH_MAX_WAIT_MS
+
+REFUSED: Final = "connection refused"
+"""What the system says of a port where nobody listens."""
 
 
 def survival(situation: Situation) -> Iterator[Finding]:
     report = report_of(situation)
-    yield _survival(report.voter_ids, _up(report), start=start_command(situation), recover=recover_text(situation))
+    yield _survival(report.voter_ids, _up(situation), start=start_command(situation), recover=recover_text(situation))
 
 
 def survival_before(situation: Situation) -> Iterator[Finding]:
     report = report_of(situation)
     if report.committed_voter_ids:
-        yield _survival(report.committed_voter_ids, _up(report), is_hypothetical=True)
+        yield _survival(report.committed_voter_ids, _up(situation), is_hypothetical=True)
 
 
 def voters_behind(situation: Situation) -> Iterator[Finding]:
     report = report_of(situation)
-    can_commit = len(_up(report)) >= majority_of(len(report.voters))
+    can_commit = len(_up(situation)) >= majority_of(len(report.voters))
     for voter in report.voters:
         if not voter.health.is_up:
             advice, command = _advice(situation, voter, can_commit=can_commit)
@@ -51,11 +56,17 @@ def voters_behind(situation: Situation) -> Iterator[Finding]:
 
 
 def not_reached(situation: Situation) -> Iterator[Finding]:
-    up = _up(report_of(situation))
-    for claim in situation.claims:
-        if claim.problem is not None and claim.node_id in up and not runs_nevertheless(claim):
-            text = f"Node {claim.node_id} does not answer here ({claim.problem}), but the leader hears it."
-            text += f" {CLOSED_LINE}" if is_closed(claim) else ""
+    """Voters that the leader still counts as up.  Where a port refuses connections, the node has probably ended."""
+    for voter in report_of(situation).voters:
+        claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+        if claim is None or claim.problem is None or not voter.health.is_up or runs_nevertheless(claim):
+            continue
+        text = f"Node {voter.id} does not answer here ({claim.problem})"
+        if _has_ended(situation, voter):
+            text += f", and its last Fetch was {voter.silent_ms / 1000:.1f} s ago. It has probably ended: ask again."
+            yield Finding(Severity.WARNING, "not-reached", text, quorum_command(situation, "explain"))
+        else:
+            text += f", but the leader hears it.{f' {CLOSED_LINE}' if is_closed(claim) else ''}"
             yield Finding(Severity.NOTE, "not-reached", text)
 
 
@@ -95,8 +106,19 @@ def _is_static(report: LeaderReport) -> bool:
     return all(voter.directory_id in (None, NO_DIRECTORY_ID) for voter in report.voters)
 
 
-def _up(report: LeaderReport) -> list[int]:
-    return [voter.id for voter in report.voters if voter.health.is_up]
+def _up(situation: Situation) -> list[int]:
+    voters = report_of(situation).voters
+    return [voter.id for voter in voters if voter.health.is_up and not _has_ended(situation, voter)]
+
+
+def _has_ended(situation: Situation, voter: VoterReport) -> bool:
+    """Whether the voter's port refuses connections, and it has missed a Fetch.
+
+    The leader counts it as up for a fetch timeout more.
+    """
+    claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    is_refused = claim is not None and REFUSED in (claim.problem or "").lower()
+    return is_refused and voter.silent_ms > 2 * FETCH_MAX_WAIT_MS
 
 
 def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tuple[str, str | None]:

@@ -318,9 +318,9 @@ RULES: Final = (
     Rule(
         "not-reached",
         When.LEADER,
-        (NOTE,),
-        "A voter does not answer here, but the leader hears it.",
-        "Check the way from here.",
+        (WARNING, NOTE),
+        "A voter does not answer here, but the leader hears it, or heard it until a moment ago.",
+        "Check the way from here, or ask again.",
         led.not_reached,
     ),
     Rule(
