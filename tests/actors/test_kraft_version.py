@@ -220,6 +220,9 @@ async def test_the_upgrade_waits_for_the_epoch(cluster: Cluster) -> None:
 @on_cluster(kraft_version=0, observers=1)
 async def test_a_version_that_is_not_committed_yet_adds_nobody(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
+    cluster.machines[4].kill()
+    cluster.note_upgrade()
+    await cluster.machines[4].start()
     await trio.sleep(1)
     async with trio.open_nursery() as nursery:
         with held(cluster, leader):

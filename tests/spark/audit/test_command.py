@@ -57,14 +57,14 @@ def test_fleet_is_partly_damaged_and_then_one_cluster_is_asked(
     assert code == 1
     rows = [line.split() for line in lines if not line.startswith(("error", "warning"))]
     rows_of = {row[0]: row[1:] for row in rows}
-    assert rows_of["orders"] == ["24", "0", "0", "0"]
+    assert rows_of["orders"] == ["25", "0", "0", "0"]
     assert rows_of["kafka"][2:] == ["0", "0"]
     assert rows_of["unknown"][2:] == ["2", "0"], "each of what cannot be read is told once"
     *_, errors, warnings = rows_of["payments"]
     assert int(errors) >= 1
     assert warnings == "1"
     assert [row[0] for row in rows].index("payments") < [row[0] for row in rows].index("orders"), "errors come first"
-    assert lines[-1].startswith("4 clusters, 24 checks: ")
+    assert lines[-1].startswith("4 clusters, 25 checks: ")
     told = [line for line in lines if line.startswith(("error: ", "warning: "))]
     assert any(line.startswith("error: log_checksums: payments, ") and "node-2" in line for line in told)
     assert any(line.startswith("warning: log_torn_tail: payments, ") and "node-3" in line for line in told)
@@ -216,7 +216,7 @@ def test_spark_need_not_be_installed(backups: Path, damaged: Path) -> None:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     sound = kraft_audit(f"{backups}/node-*")
-    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 24 checks: 0 errors, 0 warnings")
+    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 25 checks: 0 errors, 0 warnings")
     assert kraft_audit(f"{damaged}/node-*").returncode == 1
     for arguments in (["--trace", __file__], [f"{backups}/node-*", "--master", "local"]):
         assert "expected the extra spark" in kraft_audit(*arguments).stderr
