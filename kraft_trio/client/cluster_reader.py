@@ -13,9 +13,10 @@ import attrs
 import trio
 
 from kraft_trio.client.committed_log import PIECE_BYTES, CommittedBatch, committed_batches
-from kraft_trio.client.connecting import ask, drop, open_connection
-from kraft_trio.client.leader_connection import LeaderConnection, check_answer
+from kraft_trio.client.connecting import drop, open_connection
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
+from kraft_trio.client.snapshot_piece import snapshot_piece
 from kraft_trio.config.values import parse_endpoint
 from kraft_trio.errors import NetworkError, ProtocolError, RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.findings.controllers import is_controller
@@ -24,8 +25,6 @@ from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.snapshot_reader import SnapshotBatches
-from kraft_trio.wire.api import FETCH_SNAPSHOT
-from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.network import Network
 
@@ -34,7 +33,6 @@ SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
 LOG_BYTES: Final = 32 * 1024 * 1024
 """Of the log, no more is read for one question: more than Kafka writes between two snapshots by default.  The next
 question goes on from there."""
-_TOOL: Final = -1
 
 
 class ClusterReader:
@@ -97,18 +95,7 @@ class ClusterReader:
         batches: SnapshotBatches | None = None
         size = 1
         while len(source.data) < min(size, SNAPSHOT_BYTES):
-            request = FetchSnapshotRequest(
-                cluster_id=leader.cluster_id,
-                replica_id=_TOOL,
-                max_bytes=PIECE_BYTES,
-                topic=leader.topic_name,
-                partition=0,
-                current_leader_epoch=leader.epoch,
-                snapshot_id=newest,
-                position=len(source.data),
-            )
-            response = await ask(leader.connection, FETCH_SNAPSHOT, request, leader.request_timeout_ms)
-            check_answer(FETCH_SNAPSHOT.name, response.error or response.partition_error)
+            response = await snapshot_piece(leader, newest, len(source.data), max_bytes=PIECE_BYTES)
             if not response.unaligned_records:
                 raise ProtocolError("FetchSnapshot: an empty piece")
             source.data += response.unaligned_records

@@ -9,12 +9,12 @@ from typing import Final
 import attrs
 import trio
 
-from kraft_trio.client.connecting import ask
-from kraft_trio.client.leader_connection import LeaderConnection, check_answer
+from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.client.metadata_snapshot import NOTHING, refuse_existing, state_of, write_later_snapshot
 from kraft_trio.client.metadata_tail import MetadataTail
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
+from kraft_trio.client.snapshot_piece import snapshot_piece
 from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, RefusedError, StorageError, StorageFailure
 from kraft_trio.protocol.kafka_records import METADATA_TOPIC
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
@@ -22,10 +22,8 @@ from kraft_trio.storage.disk import Disk, join
 from kraft_trio.storage.partition_files import checkpoint_name
 from kraft_trio.storage.snapshot_download import SnapshotDownload
 from kraft_trio.storage.snapshot_reader import SnapshotSummary
-from kraft_trio.wire.api import FETCH_SNAPSHOT, REPLICA_SNAPSHOTS
-from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kraft_trio.wire.api import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
-from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
 
@@ -34,8 +32,6 @@ _ATTEMPTS: Final = 5
 """The most snapshots to begin.  The leader may delete each one before it is copied."""
 BASE: Final = ".base"
 """Ends the name of the snapshot on which a later one is based."""
-_TOOL: Final = -1
-"""The replica id of a reader that is not a replica.  Its requests do not count as contact with a replica."""
 
 
 @attrs.frozen
@@ -146,27 +142,6 @@ class SnapshotSaver:
             )
         return newest
 
-    async def chunk(
-        self, leader: LeaderConnection, download: SnapshotDownload, chunk_bytes: int
-    ) -> FetchSnapshotResponse:
-        """Fetch the next bytes.  Raises NetworkError, RefusedError, ProtocolError if the leader lacks the snapshot."""
-        request = FetchSnapshotRequest(
-            cluster_id=leader.cluster_id,
-            replica_id=_TOOL,
-            max_bytes=chunk_bytes,
-            topic=leader.topic_name,
-            partition=0,
-            current_leader_epoch=leader.epoch,
-            snapshot_id=download.snapshot_id,
-            position=download.position,
-        )
-        response = await ask(leader.connection, FETCH_SNAPSHOT, request, self._request_timeout_ms)
-        error = response.error or response.partition_error
-        if error in (ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range):
-            raise ProtocolError(f"snapshot {download.snapshot_id}: the leader answers {error.name.upper()}")
-        check_answer(FETCH_SNAPSHOT.name, error)
-        return response
-
 
 class _Copy:
     """One attempt, from the leaders that come and go."""
@@ -188,7 +163,8 @@ class _Copy:
             self._begin(await self._saver.newest(leader))
         if self._download is not None:
             while not self._download.is_complete:
-                chunk = await self._saver.chunk(leader, self._download, chunk_bytes)
+                at = self._download.position
+                chunk = await snapshot_piece(leader, self._download.snapshot_id, at, max_bytes=chunk_bytes)
                 await self._download.append(chunk.position, chunk.unaligned_records, chunk.size)
                 progress(self._download.position, chunk.size)
             if self._follows_log and self._tail is None:
