@@ -183,6 +183,10 @@ class Situation:
     def answers(self) -> tuple[Claim, ...]:
         return tuple(claim for claim in self.claims if claim.problem is None)
 
+    def claim_of(self, node_id: int | None) -> Claim | None:
+        """The claim of that node, whether it answers or not; None if nobody tells of it."""
+        return next((claim for claim in self.claims if claim.node_id == node_id), None)
+
     @cached_property
     def epoch(self) -> int:
         """The highest epoch that is claimed; -1 if none is."""

@@ -209,7 +209,7 @@ def _answer(claim: Claim) -> str:
 
 
 def _silent(situation: Situation, voter_id: int) -> str:
-    claim = next((claim for claim in situation.claims if claim.node_id == voter_id), None)
+    claim = situation.claim_of(voter_id)
     return f"{voter_id} (nobody tells its address)" if claim is None else f"{voter_id} ({claim.problem})"
 
 

@@ -58,7 +58,7 @@ def voters_behind(situation: Situation) -> Iterator[Finding]:
 def not_reached(situation: Situation) -> Iterator[Finding]:
     """Voters that the leader still counts as up.  Where a port refuses connections, the node has probably ended."""
     for voter in report_of(situation).voters:
-        claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+        claim = situation.claim_of(voter.id)
         if claim is None or claim.problem is None or not voter.health.is_up or runs_nevertheless(claim):
             continue
         text = f"Node {voter.id} does not answer here ({claim.problem})"
@@ -116,14 +116,14 @@ def _has_ended(situation: Situation, voter: VoterReport) -> bool:
 
     The leader counts it as up for a fetch timeout more.
     """
-    claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    claim = situation.claim_of(voter.id)
     is_refused = claim is not None and REFUSED in (claim.problem or "").lower()
     return is_refused and voter.silent_ms > 2 * FETCH_MAX_WAIT_MS
 
 
 def _advice(situation: Situation, voter: VoterReport, *, can_commit: bool) -> tuple[str, str | None]:
     """What to do about a voter that is not up, and the command to copy."""
-    claim = next((claim for claim in situation.claims if claim.node_id == voter.id), None)
+    claim = situation.claim_of(voter.id)
     if voter.health.status is not Health.OFFLINE:
         if claim is not None and claim.fetch_problem is not None:
             return f"It gets no records from the leader: {_fetch_problem(claim.fetch_problem)}", None
@@ -178,7 +178,7 @@ def _is_of_other_cluster(situation: Situation, claim: Claim) -> bool:
 
 def _isolation(situation: Situation, claim: Claim) -> str:
     """Of a voter that answers here and does not follow the leader: which link to look at."""
-    leader = next((one for one in situation.claims if one.node_id == situation.leader_id), None)
+    leader = situation.claim_of(situation.leader_id)
     place = "the leader" if leader is None else f"node {leader.node_id} at {leader.endpoint}"
     known = "no leader" if claim.leader_id is None else f"node {claim.leader_id} as leader"
     last = "" if claim.fetch_problem is None else f" Its last Fetch failed: {claim.fetch_problem}."
