@@ -10,12 +10,7 @@ from tests.situations.staged import staged
 
 @staged("one of three disks is blank", voters=3)
 async def one_blank(site: Site) -> None:
-    blank = site.followers[0]
-    await site.stop(blank)
-    site.blank_disk(blank)
-    await site.start(blank)
-    await trio.sleep(QUIET_S)
-    await site.explain()
+    await _follower_gets_a_blank_disk(site)
     assert "other-directory" in site.codes
     site.says("the node has a blank or another disk, so it does not vote. Mount the voter's disk; if that is lost")
     site.is_advised = True
@@ -24,17 +19,23 @@ async def one_blank(site: Site) -> None:
 
 @staged("one of three disks is not mounted", voters=3)
 async def one_not_mounted(site: Site) -> None:
+    blank = await _follower_gets_a_blank_disk(site)
+    site.says("Mount the voter's disk")
+    site.is_advised = True
+    await site.stop(blank)
+    site.mount_again(blank)
+    await site.start(blank)
+
+
+async def _follower_gets_a_blank_disk(site: Site) -> int:
+    """Which one; it has been explained."""
     blank = site.followers[0]
     await site.stop(blank)
     site.blank_disk(blank)
     await site.start(blank)
     await trio.sleep(QUIET_S)
     await site.explain()
-    site.says("Mount the voter's disk")
-    site.is_advised = True
-    await site.stop(blank)
-    site.mount_again(blank)
-    await site.start(blank)
+    return blank
 
 
 @staged("two of three disks are blank", voters=3, keeps=(1,))

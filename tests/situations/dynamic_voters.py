@@ -12,18 +12,15 @@ from tests.situations.staged import staged
 
 @staged("one of three voters is down", voters=3)
 async def one_down(site: Site) -> None:
-    down = site.followers[0]
-    await site.stop(down)
-    await trio.sleep(QUIET_S)
-    await site.explain()
-    assert site.codes == ("survival", "voter-behind")
-    site.is_advised = True
-    await site.copy(site.command("voter-behind"), on=down)
+    await _one_is_down(site, site.followers[0])
 
 
 @staged("the leader is down", voters=3)
 async def leader_down(site: Site) -> None:
-    down = site.leader
+    await _one_is_down(site, site.leader)
+
+
+async def _one_is_down(site: Site, down: int) -> None:
     await site.stop(down)
     await trio.sleep(QUIET_S)
     await site.explain()
