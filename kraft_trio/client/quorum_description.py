@@ -161,7 +161,7 @@ class FeatureMetadata:
 
 
 def silent_ms_of(quorum: QuorumDescription, state: ReplicaState) -> int:
-    """How long before the leader's answer the replica's last Fetch was, by the leader's clock; 0 if there is none."""
+    """The time from the replica's last Fetch to the leader's answer, by the leader's clock.  0 without a Fetch."""
     is_known = state is not quorum.leader and state.last_fetch_timestamp_ms != UNKNOWN
     return quorum.now_ms - state.last_fetch_timestamp_ms if is_known else 0
 

@@ -77,7 +77,7 @@ class Claim:
     dead_address: str | None = None
     """The address that it announces, if nobody listens there."""
     registered_ids: tuple[int, ...] | None = None
-    """The controllers that are registered, as this controller of Kafka's tells; None if it is none, or does not."""
+    """The registered controllers, by the word of this controller of Kafka's.  None if it does not tell."""
     is_broker: bool = False
     """Whether it is a broker of Kafka's, which tells nothing of the quorum itself but asks the active controller."""
     forwarding_problem: str | None = None
@@ -117,7 +117,7 @@ class VoterReport:
     has_fetched: bool = True
     """Whether it has fetched from this leader, in its epoch."""
     silent_ms: int = 0
-    """How long before the leader's answer its last Fetch was."""
+    """The time from its last Fetch to the leader's answer, by the leader's clock."""
 
 
 @attrs.frozen
@@ -171,7 +171,7 @@ class Situation:
     now_ms: int | None = None
     """The clock of the asker, in ms since 1970.  A recorded situation has none."""
     clock_offset_ms: int | None = None
-    """By how much the asker's clock is ahead of its monotonic clock, if it is to be compared with those of nodes."""
+    """By how much the asker's clock is ahead of its monotonic clock.  None: it is not compared with the nodes'."""
     command_config: str | None = None
     """The file that tells tools how to connect, for the commands of the findings; None if they need none."""
     cluster: KafkaCluster | None = None

@@ -45,8 +45,9 @@ def main(seconds: float, seed: int | None, static: bool, brokers: int, keep: Pat
     Meanwhile, a client of the brokers creates, alters and deletes topics, and writes and reads records.  Before, during
     and after each fault, `explain` must say what is so.
 
-    The exit code is 1 if the quorum got stuck, an acknowledged write is missing, the logs differ, `explain` is wrong,
-    or the client waits three seconds longer than there is no active controller.  It is 2 without Apache Kafka.
+    The exit code is 1 if the quorum got stuck, an acknowledged write is missing, or the logs differ.  It is 1, too, if
+    `explain` is wrong, or the client waits three seconds longer than there is no active controller.  It is 2 without
+    Apache Kafka.
     """
     if reason := why_no_kafka():
         click.echo(reason, err=True)

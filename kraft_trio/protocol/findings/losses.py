@@ -64,7 +64,7 @@ def newer_logs_here(situation: Situation) -> list[Claim]:
     """Nodes that are down with records of the leader's epoch, or a newer one, that this leader never had.
 
     A follower gets records of an epoch from its leader alone.  So other voters began with blank disks, and elected a
-    leader; what the directory here has, such as a static voter's, they lack, and the node would drop it.
+    leader.  They lack what the directory here has, and the node would drop it.
     """
     report = situation.report
     never = () if report is None else {voter.id for voter in report.voters if not voter.has_fetched}
