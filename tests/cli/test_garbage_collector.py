@@ -18,7 +18,7 @@ class Connection:
 now_s = 0.0
 gc.collect()
 gc.freeze()
-gc.callbacks.append(Freezer(lambda: now_s))
+gc.callbacks.append(Freezer(lambda: now_s, MOST_OBJECTS))
 connections = [Connection() for _ in range(200)]
 gc.collect()
 frozen = gc.get_freeze_count()
@@ -42,5 +42,13 @@ print(gc.get_freeze_count() > 0)
 """
 
 
+def run_with(most_objects: int) -> list[str]:
+    return run([sys.executable, "-c", f"MOST_OBJECTS = {most_objects}\n{DROPPED}"]).split()
+
+
 def test_what_ended_after_a_collection_is_freed_within_the_hour() -> None:
-    assert run([sys.executable, "-c", DROPPED]).split() == ["200", "200", "0", "True", "True"]
+    assert run_with(4_000_000) == ["200", "200", "0", "True", "True"]
+
+
+def test_so_many_objects_are_never_collected_at_once() -> None:
+    assert run_with(100_000)[:3] == ["200", "200", "200"]
