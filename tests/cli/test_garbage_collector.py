@@ -50,5 +50,15 @@ def test_what_ended_after_a_collection_is_freed_within_the_hour() -> None:
     assert run_with(4_000_000) == ["200", "200", "0", "True", "True"]
 
 
+def test_objects_are_counted_once_an_hour() -> None:
+    """To count them takes as long as to traverse them."""
+    counted = (
+        "import gc\ncount, calls = gc.get_freeze_count, []\ngc.get_freeze_count = lambda: calls.append(0) or count()"
+    )
+    told = "print(len(calls))\nnow_s = 3600.0\nprint(left(), len(calls))"
+    program = f"MOST_OBJECTS = 1\n{counted}\n{DROPPED.partition('print(left())')[0]}calls.clear()\nleft()\n{told}"
+    assert run([sys.executable, "-c", program]).split() == ["0", "200", "1"]
+
+
 def test_so_many_objects_are_never_collected_at_once() -> None:
     assert run_with(100_000)[:3] == ["200", "200", "200"]
