@@ -78,6 +78,8 @@ from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import FORGED, TOPIC, TOPIC_ID, RawClient, batch_of
 
+pytestmark = pytest.mark.rotating(2)
+
 CALLS_PER_ELEMENT: Final = 60
 """Of Python functions and methods, from the frame to the answer's bytes."""
 BYTES_PER_ELEMENT: Final = 150

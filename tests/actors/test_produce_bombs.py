@@ -23,6 +23,8 @@ from tests.support import bombs
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, TOPIC_ID, RawClient, batch_of
 
+pytestmark = pytest.mark.rotating(2)
+
 T = TypeVar("T")
 CAP = 64 * bombs.MEBIBYTE
 

@@ -14,6 +14,8 @@ from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps_campaign import Recover
 from kraft_trio.tracing.files import open_trace
 
+pytestmark = pytest.mark.rotating(2)
+
 QUICK = ("--time", "4s", "--nodes", "3", "--observers", "0")
 
 SCRIPT = """\

@@ -24,6 +24,8 @@ from kraft_trio.storage.quorum_state import encode_quorum_state
 from kraft_trio.storage.real_disk import RealDisk
 from kraft_trio.wire.tcp_network import TcpNetwork
 
+pytestmark = pytest.mark.rotating(2)
+
 
 def formatted(directory: Path) -> tuple[str, NodeConfig]:
     """The configuration's file, and what it says."""

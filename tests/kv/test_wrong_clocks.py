@@ -23,6 +23,8 @@ from tests.simulation.mutants.snapshots import SETTINGS
 from tests.support.ledger import restart_from_snapshots
 from tests.support.on_cluster import run_on_cluster
 
+pytestmark = pytest.mark.rotating(2)
+
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 YEAR_MS = 365 * DAY_MS

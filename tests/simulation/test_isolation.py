@@ -13,6 +13,8 @@ from kraft_trio.simulation.campaign.isolation import forked, guarded
 from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 from tests.simulation.bad_runs import DIES, IS_KILLED, LIMIT_S, LOOPS, RAISES, BadRuns
 
+pytestmark = pytest.mark.rotating(2)
+
 RUN = BadRuns().run
 
 

@@ -12,6 +12,8 @@ from kraft_trio.errors import NetworkError
 from kraft_trio.simulation.clients.log_access import EmbeddedAccess, LogAccess, NetworkAccess, Values
 from kraft_trio.simulation.cluster import Cluster, simulate
 
+pytestmark = pytest.mark.rotating(2)
+
 Opening = Callable[[Cluster], AbstractAsyncContextManager[LogAccess]]
 
 

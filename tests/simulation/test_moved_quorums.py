@@ -16,6 +16,8 @@ from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps_campaign import DemandCommit
 from kraft_trio.tracing.events import TraceEvent
 
+pytestmark = pytest.mark.rotating(2)
+
 FETCH_TIMEOUT_US = 2 * SECOND_US
 MOVES_AT_US = 3 * SECOND_US
 SEEDS = range(12)

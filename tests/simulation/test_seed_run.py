@@ -27,6 +27,8 @@ from kraft_trio.simulation.script.steps_process import Kill
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import open_trace
 
+pytestmark = pytest.mark.rotating(2)
+
 SHORT = PlanOptions(duration_us=4_000_000)
 SHORTEST = PlanOptions(duration_us=2_000_000)
 SECOND = 1_000_000

@@ -25,6 +25,8 @@ from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_S
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
 from tests.spark.loading import column, errors, fields, load, reader_of, sound
 
+pytestmark = pytest.mark.rotating(2)
+
 SEGMENT = f"{PARTITION}/{0:020d}.log"
 
 

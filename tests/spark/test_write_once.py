@@ -24,6 +24,8 @@ from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.raw_client import CLIENT, TOPIC, RawClient
 
+pytestmark = pytest.mark.rotating(2)
+
 WRITE = Write("the query", 7, is_micro_batch=True)
 OF = PartitionWrite(WRITE, 0)
 LARGEST = 1024

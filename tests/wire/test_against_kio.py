@@ -22,6 +22,8 @@ from kraft_trio.wire.schema_writer import entity_writer
 from tests.support import sizes
 from tests.wire.values import ALL_VERSIONS, VALUES
 
+pytestmark = pytest.mark.rotating(2)
+
 st.register_type_strategy(Records, st.binary(max_size=200))
 
 

@@ -26,6 +26,8 @@ from tests.support import sizes
 from tests.wire.strategies import NO_ID
 from tests.wire.values import ALL_VERSIONS, VALUES, cut_down
 
+pytestmark = pytest.mark.rotating(2)
+
 
 def sent(api, version, kind, value):
     """The value after one trip over the wire."""

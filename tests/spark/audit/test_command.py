@@ -28,6 +28,8 @@ from tests.spark.directories import make_kafkas
 from .conftest import PARTITION, audit_of
 from .test_document import change_a_value
 
+pytestmark = pytest.mark.rotating(2)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
