@@ -19,6 +19,8 @@ from kraft_trio.errors import OutcomeUnknownError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_to_text
 from kraft_trio.wire.error_codes import ErrorCode
 
+pytestmark = pytest.mark.rotating(2)
+
 QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
 REMOVE_3 = ["remove-controller", "-i", "3"]
 

@@ -19,6 +19,8 @@ from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.wire.error_codes import ErrorCode
 
+pytestmark = pytest.mark.rotating(2)
+
 QUORUM = ["metadata-quorum", "--bootstrap-controller", "a:1"]
 
 

@@ -19,6 +19,8 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
 
+pytestmark = pytest.mark.rotating(2)
+
 
 async def add(run: ChangeRun, cluster: Cluster, node_id: int) -> None:
     await run.add(cluster.key_of(node_id), cluster.config_of(node_id).advertised_endpoints(), cluster.cluster_id)

@@ -41,6 +41,8 @@ from tests.kv.test_machine_properties import STEPS
 from tests.support import sizes
 from tests.support.on_cluster import on_cluster
 
+pytestmark = pytest.mark.rotating(2)
+
 COUNT = 3 * KEYS_PER_PIECE
 EVERYTHING = RangeRequest(b"\0", b"\0")
 DELETE = RequestOp(request_delete_range=DeleteRangeRequest(b"\0", b"\0"))

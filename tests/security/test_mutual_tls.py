@@ -25,6 +25,8 @@ from kraft_trio.wire.tcp_network import TcpNetwork
 from kraft_trio.wire.tls_stream import TlsStream
 from tests.support.certificates import authority, client_of, foreign_authority, issue, tls_keys, write_client_file
 
+pytestmark = pytest.mark.rotating(2)
+
 
 def configs(directory: Path, ids: range, more: Mapping[str, str] | None = None) -> list[NodeConfig]:
     """Formatted voters that reach each other by the name in their certificates."""

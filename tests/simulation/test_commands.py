@@ -18,6 +18,8 @@ from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 
+pytestmark = pytest.mark.rotating(2)
+
 BROKEN = "tests.simulation.broken_banks:"
 BANK = PlanOptions(duration_us=5_000_000, state_machine="examples.bank:Bank", serde="examples.bank:SERDE")
 

@@ -21,6 +21,8 @@ from kraft_trio.simulation.script.steps_disk import BlankDisk, Rot
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Start
 from kraft_trio.simulation.script.steps_time import Drift
 
+pytestmark = pytest.mark.rotating(2)
+
 SEEDS = range(250)
 
 VERBS = {

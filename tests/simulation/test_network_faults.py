@@ -14,6 +14,8 @@ from kraft_trio.wire.api import API_VERSIONS, FETCH, VOTE
 from kraft_trio.wire.framing import FrameReader
 from tests.simulation.echo_world import ANSWERED, HEARD, LATENCY_S, NOTHING, EchoWorld, request_frame
 
+pytestmark = pytest.mark.rotating(2)
+
 Clock = trio.testing.MockClock
 
 

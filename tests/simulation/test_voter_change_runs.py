@@ -19,6 +19,8 @@ from kraft_trio.simulation.script.recovery import CHANGES
 from kraft_trio.simulation.script.steps import NotAsExpected
 from kraft_trio.simulation.setup import PORT
 
+pytestmark = pytest.mark.rotating(2)
+
 SECOND = 1_000_000
 
 

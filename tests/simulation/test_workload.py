@@ -18,6 +18,8 @@ from kraft_trio.simulation.facts.history import BARRIER_READ, History, Operation
 from kraft_trio.simulation.invariants.linearizability import contradictions
 from kraft_trio.simulation.violation import InvariantViolated
 
+pytestmark = pytest.mark.rotating(2)
+
 
 def committed_of(cluster: Cluster) -> CommittedRecords:
     committed = CommittedRecords()

@@ -16,6 +16,8 @@ from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
 from tests.spark.logs import as_truth, logs, read, truth
 from tests.support import sizes
 
+pytestmark = pytest.mark.rotating(2)
+
 CHUNKS = st.sampled_from([1, 200, 1 << 20])
 EPOCH_BYTES = range(12, 16)
 

@@ -271,7 +271,7 @@ def rows_of(batch_id: int, partition: int) -> list[bytes]:
     return [f"{batch_id}/{partition}/{number}/".ljust(160, ".").encode() for number in range(13)]
 
 
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(4)
 @pytest.mark.parametrize("seed", range(2))
 def test_fifty_kills(seed: int) -> None:
     """Of attempts, alone and beside others, and of leaders: every row is there once, and each partition in order."""

@@ -37,6 +37,8 @@ from tests.storage.support import (
 )
 from tests.support import sizes
 
+pytestmark = pytest.mark.rotating(2)
+
 EVERYTHING = RetentionLimits(0, None)
 OLD_VOTERS, NEW_VOTERS, SNAPSHOT_VOTERS = (
     VoterSet([Voter(ReplicaKey(id)) for id in ids]) for ids in ((1, 2), (1, 2, 3), (4, 5))
