@@ -112,7 +112,7 @@ def test_the_stock_of_one_node_is_there_after_a_restart(folder: Path) -> None:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_two_of_three_nodes_go_on_selling(folder: Path) -> None:
     trio.run(format_three, folder)
     with ExitStack() as others:
@@ -125,7 +125,7 @@ def test_two_of_three_nodes_go_on_selling(folder: Path) -> None:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_the_readers_test_passes_with_each_seed(folder: Path) -> None:
     [command] = re.findall(r"`(pytest -p [^`]*)`", DOCUMENT)
     ours = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]

@@ -34,7 +34,7 @@ def lines_of(example: str) -> list[str]:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_a_lock_passes_from_owner_to_owner_with_growing_tokens() -> None:
     first, *others = lines_of("lock")
     tokens = [int(token) for token in re.findall(r"token (\d+):", "\n".join([first, *others]))]
@@ -68,7 +68,7 @@ async def test_a_lock_released_before_its_refusal_arrives_is_asked_for_again() -
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_each_job_is_finished_once_also_that_of_a_dead_worker() -> None:
     finished = [line.split(": ") for line in lines_of("job_queue")]
     assert sorted(job for job, _ in finished) == [f"job {number}" for number in (1, 2, 3, 4)]
@@ -76,7 +76,7 @@ def test_each_job_is_finished_once_also_that_of_a_dead_worker() -> None:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_each_node_sees_the_newest_configuration() -> None:
     lines = lines_of("configuration")
     for node_id in (1, 2, 3):
@@ -86,7 +86,7 @@ def test_each_node_sees_the_newest_configuration() -> None:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 def test_the_leaders_task_moves_without_gap_or_repetition() -> None:
     *issuers, in_sequence = lines_of("leader_task")
     assert sorted(issuers) == [f"node {node_id} issues" for node_id in (1, 2, 3)]

@@ -135,7 +135,7 @@ def is_served(node: NodeProcess, context: ssl.SSLContext) -> bool:
             return False
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_new_authority_and_certificates_cost_nothing(make_quorum: MakeQuorum, tmp_path: Path) -> None:
     quorum: Quorum = make_quorum(3, controller_quorum_fetch_timeout_ms=FETCH_TIMEOUT_MS)
     secure(quorum)

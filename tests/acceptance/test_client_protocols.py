@@ -180,7 +180,7 @@ CLIENTS = [
 ]
 
 
-@pytest.mark.rotating(4)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_ordinary_client_writes_and_reads(client: Client, way: Way, servers: Servers) -> None:

@@ -109,7 +109,7 @@ def test_members_and_status(clients: list[Any], kv: KvQuorum) -> None:
     assert leaders <= {member["ID"] for member in clients[0].members()}
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_it_goes_on_when_the_leader_is_killed(make_quorum: MakeQuorum) -> None:
     kv = make_kv_quorum(make_quorum)
     leader = kv.quorum.leader().id

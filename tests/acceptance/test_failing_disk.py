@@ -36,7 +36,7 @@ def assert_failed(node: NodeProcess, message: str) -> None:
     assert "Input/output error" in last, last
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize("who", ["leader", "follower"])
 def test_an_fsync_that_fails_ends_the_node_and_loses_nothing(
     quorum: tuple[Quorum, dict[int, FailingDisk]], who: str
@@ -67,7 +67,7 @@ def test_an_fsync_that_fails_ends_the_node_and_loses_nothing(
     assert set(writer.acknowledged) <= set(found)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_log_that_cannot_be_read_at_start_is_named(quorum: tuple[Quorum, dict[int, FailingDisk]]) -> None:
     nodes, disks = quorum
     nodes.produce(["value"])
@@ -90,7 +90,7 @@ def test_a_log_that_cannot_be_read_at_start_is_named(quorum: tuple[Quorum, dict[
     nodes.assert_logs_equal()
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_log_that_cannot_be_read_while_it_runs_ends_the_node(quorum: tuple[Quorum, dict[int, FailingDisk]]) -> None:
     nodes, disks = quorum
     nodes.produce(["value"])

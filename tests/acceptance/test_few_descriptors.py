@@ -22,7 +22,7 @@ def append(quorum: Quorum, count: int) -> None:
         assert produce_batch(leader, batch).error is ErrorCode.none
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_node_goes_on_once_its_segments_use_all_descriptors(make_quorum: MakeQuorum) -> None:
     """It commits, takes snapshots and trims; with more descriptors it starts new segments again."""
     quorum = make_quorum(

@@ -30,7 +30,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     made.close()
 
 
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("line", ["--version", "storage --help", "nonsense", "log verify -d /"])
 def test_a_command_says_and_returns_the_same(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     forked = kraft(*line.split())

@@ -44,7 +44,7 @@ def assert_nothing_is_lost(quorum: Quorum, writer: Writer) -> None:
     assert set(writer.acknowledged) <= set(found)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_leader_hands_over_ends_and_comes_back(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> None:
     nodes, disks = quorum
     full = nodes.leader()
@@ -81,7 +81,7 @@ def test_a_leader_hands_over_ends_and_comes_back(quorum: tuple[Quorum, dict[int,
     assert_nothing_is_lost(nodes, writer)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_follower_ends_alone(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> None:
     nodes, disks = quorum
     leader = nodes.leader()
@@ -100,7 +100,7 @@ def test_a_follower_ends_alone(quorum: tuple[Quorum, dict[int, SmallDisk]]) -> N
     assert_nothing_is_lost(nodes, writer)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_snapshot_leaves_the_rest_of_the_disk_to_the_log(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(voters=1, kraft_state_machine="latest-by-key")
     (node,) = quorum.nodes.values()

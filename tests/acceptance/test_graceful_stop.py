@@ -38,7 +38,7 @@ def elections_since(quorum: Quorum, when: float) -> list[LogLine]:
     return sorted(steps, key=time_of)
 
 
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopping_leader_hands_over_at_once(make_quorum: MakeQuorum, signal_number: signal.Signals) -> None:
     """`tests/actors/test_shutdown.py` says when each successor asks for votes, in virtual time."""

@@ -16,7 +16,7 @@ from kraft_trio.cli import run
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import KvQuorum, make_kv_quorum
 
-pytestmark = pytest.mark.rotating(2, by_file=True)
+pytestmark = pytest.mark.rotating(3, by_file=True)
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,7 +13,7 @@ from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import KvQuorum, make_kv_quorum
 from tests.kv.gateways import b64
 
-pytestmark = pytest.mark.rotating(2, by_file=True)
+pytestmark = pytest.mark.rotating(3, by_file=True)
 
 BAD_BYTES = {
     "no HTTP": b"\x00\x01\x02 nothing\r\n\r\n",

@@ -23,7 +23,7 @@ SURROUNDINGS = (*OF_SURROUNDINGS, *UNDER_LEASES)
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param(PROCESSES, id="processes", marks=pytest.mark.rotating(2)),
+        pytest.param(PROCESSES, id="processes", marks=pytest.mark.rotating(3)),
         pytest.param(SURROUNDINGS, id="surroundings"),
     ],
 )
@@ -33,7 +33,7 @@ def test_answers_of_real_nodes_are_linearizable(tmp_path: Path, faults: Sequence
     assert kinds == {"execute", "barrier-read", "lease-read"}
 
 
-@pytest.mark.rotating(4)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize("faults", [PROCESSES, SURROUNDINGS], ids=["processes", "surroundings"])
 def test_answers_of_gateways_are_linearizable(tmp_path: Path, faults: Sequence[Fault]) -> None:
     run = linearizable_run(tmp_path, faults, gateway=True)

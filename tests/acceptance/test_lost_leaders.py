@@ -36,7 +36,7 @@ def append_without_commit(leader: NodeProcess, value: str, connection: RawConnec
     wait_until("the record is in the leader's log", lambda: len(leader.log_bytes()) > before)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_killed_leader_truncates_what_it_alone_had(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(is_steady=True)
     quorum.start()
@@ -64,7 +64,7 @@ def test_a_killed_leader_truncates_what_it_alone_had(make_quorum: MakeQuorum) ->
     assert "truncated" in [json.loads(line)["event"] for line in old.log_text().splitlines() if line.startswith("{")]
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_paused_leader_acknowledges_nothing_when_it_wakes(make_quorum: MakeQuorum) -> None:
     """Scenario S14: it has a write in hand, and a successor that it does not know of."""
     quorum = make_quorum()
@@ -87,7 +87,7 @@ def five_from(base_sequence: int) -> dict[str, int]:
     return {"producer_id": 5, "producer_epoch": 0, "base_sequence": base_sequence}
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_repeated_batch_is_recognized_by_every_later_leader(make_quorum: MakeQuorum) -> None:
     """Producer id, epoch and sequence are known from the log's own batches, by successors and after restarts."""
     quorum = make_quorum()
@@ -119,7 +119,7 @@ def test_a_repeated_batch_is_recognized_by_every_later_leader(make_quorum: MakeQ
     assert len(read_with_confluent(quorum.bootstrap_servers)) == 6
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_producer_ids_are_unique_across_leaders_and_restarts(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum()
     quorum.start()

@@ -88,7 +88,7 @@ def leader_that_is_ahead(quorum: Quorum) -> NodeProcess:
     return leader
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize(
     ("lose_the_majority", "further"), [(follower_that_is_behind, []), (leader_that_is_ahead, ["never committed"])]
 )
@@ -139,7 +139,7 @@ def test_one_replica_of_three_continues_with_what_it_said(
     assert voters(quorum, survivor) == sorted([survivor.id, lost.id])
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: MakeQuorum) -> None:
     """The committed voters are in a tagged field that Kafka does not have."""
     quorum = make_quorum(voters=3, observers=1, is_steady=True)
@@ -181,7 +181,7 @@ def test_a_change_that_is_not_committed_upsets_no_other_client(make_quorum: Make
     assert "CommittedVoters" not in said
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_replacement_that_was_interrupted_goes_on_where_it_was(make_quorum: MakeQuorum) -> None:
     """With --listeners, the command makes both changes itself."""
     quorum = make_quorum(voters=3, is_steady=True)
@@ -241,7 +241,7 @@ def test_reassignment_to_other_voters_is_followed(make_quorum: MakeQuorum) -> No
     assert kraft(*reassign, "--cancel").stdout == "Nothing to do: there is no reassignment to cancel\n"
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_target_that_cannot_be_reached_is_cancelled(make_quorum: MakeQuorum) -> None:
     """Node 4 fetches, but tells others an address where nobody listens."""
     # After that time, the leader gives up its attempt to reach node 4, and tells why.

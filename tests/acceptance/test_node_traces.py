@@ -76,7 +76,7 @@ def told_ends(events: list[TraceEvent]) -> dict[int, int]:
     return epochs
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_traces_tell_what_the_logs_hold(quorum: Quorum) -> None:
     for number in range(20):
         quorum.produce([f"{number}-a", f"{number}-b"])
@@ -126,7 +126,7 @@ def wait_until_written(node: NodeProcess, committed: int) -> None:
     wait_until("the trace has the commit", is_written)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     quorum.produce(["before"])
     leader = quorum.leader()
@@ -148,7 +148,7 @@ def test_a_killed_nodes_trace_reaches_its_last_moments(quorum: Quorum) -> None:
     assert (second[-1].high_watermark or 0) >= end
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_full_disk_for_the_trace_keeps_no_node_from_running(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(voters=1)
     node = quorum.nodes[1]

@@ -73,7 +73,7 @@ def newest_snapshot(node: NodeProcess) -> tuple[int, list[Record]]:
     return end_offset, [record for record in read_checkpoint(data) if isinstance(record, Record)]
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_the_latest_values_are_all_that_is_kept(make_quorum: MakeQuorum) -> None:
     quorum = quorum_of_one(make_quorum, **{"kraft.state.machine": "latest-by-key"})
     node = quorum.nodes[1]
@@ -95,7 +95,7 @@ def test_the_latest_values_are_all_that_is_kept(make_quorum: MakeQuorum) -> None
     assert all(record.value is not None and record.value > value for record in later)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_machine_of_the_users_goes_on_where_its_snapshot_ends(
     make_quorum: MakeQuorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_machine_of_the_users_goes_on_where_its_snapshot_ends(
         node.wait_until_listening()
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_without_one_nothing_of_the_log_is_lost(make_quorum: MakeQuorum) -> None:
     quorum = quorum_of_one(make_quorum)
     node = quorum.nodes[1]

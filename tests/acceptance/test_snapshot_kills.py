@@ -161,7 +161,7 @@ def collect(attempt: Callable[[], Hit | None]) -> list[Hit]:
     return hits
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_killed_while_a_snapshot_is_written(quorum: Quorum, writer: KeyedWriter) -> None:
     victims = cycle(quorum.nodes.values())
     shares = cycle([0.5, None, 0.0, 0.95, 0.25])
@@ -197,7 +197,7 @@ def test_killed_while_a_snapshot_is_written(quorum: Quorum, writer: KeyedWriter)
     assert_states_are_what_was_written(quorum, writer)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) -> None:
     victims = cycle(quorum.nodes.values())
     stages = cycle([(Change.RENAMED_TO, 1), (Change.RENAMED_TO, 8), (Change.REMOVED, 1), (Change.RENAMED_TO, 3)])
@@ -226,7 +226,7 @@ def test_killed_while_the_log_is_trimmed(quorum: Quorum, writer: KeyedWriter) ->
     assert_states_are_what_was_written(quorum, writer)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_killed_while_a_fetched_snapshot_replaces_the_log(quorum: Quorum, writer: KeyedWriter) -> None:
     node = quorum.nodes[quorum.leader().id % 3 + 1]
     size = snapshot_bytes(quorum)

@@ -39,7 +39,7 @@ def snapshot_and_log(node: NodeProcess, writer: KeyedWriter) -> OffsetAndEpoch:
     return by_snapshot
 
 
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("state_machine", [NAME, "latest-by-key"])
 def test_follower_and_observer_catch_up_by_snapshot_and_log(make_quorum: MakeQuorum, state_machine: str) -> None:
     quorum = make_stateful_quorum(

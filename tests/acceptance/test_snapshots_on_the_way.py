@@ -118,7 +118,7 @@ def wait_until_installed(node: NodeProcess) -> OffsetAndEpoch:
     return installed(node)[0]
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> None:
     """Both have the snapshot, which is the same on all replicas."""
     quorum, writer = made(make_quorum)
@@ -140,7 +140,7 @@ def test_a_download_continues_with_the_next_leader(make_quorum: MakeQuorum) -> N
     assert_states_are_what_was_written(quorum, writer)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_download_restarts_if_the_next_leader_has_a_newer_one(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     node = quorum.nodes[quorum.leader().id % 3 + 1]
@@ -178,7 +178,7 @@ def voters_seen_by(quorum: Quorum) -> set[int]:
     return {replica.key.id for replica in quorum.described_by_leader()[1].voters}
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_an_observer_becomes_a_voter_while_it_fetches_a_snapshot(make_quorum: MakeQuorum) -> None:
     """The snapshot that it gets has the voters of before the change; those of the log behind it are in force."""
     # Held for longer than the fetch timeout, the observer would begin again, with a newer snapshot.
@@ -236,7 +236,7 @@ def make_leader(quorum: Quorum, node: NodeProcess) -> None:
     assert quorum.leader() is node
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_leader_knows_a_repeated_batch_from_a_snapshot(make_quorum: MakeQuorum) -> None:
     quorum, writer = made(make_quorum)
     written: dict[int, tuple[bytes, bytes]] = {}

@@ -129,7 +129,7 @@ def test_every_story_is_listed_with_its_first_line() -> None:
         assert line.split(None, 1)[1] in (module.__doc__ or "")
 
 
-@pytest.mark.rotating(4)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("by_exec")
 def test_a_story_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, signal_number: signal.Signals) -> None:

@@ -13,7 +13,7 @@ from tests.acceptance.kv_quorum import make_kv_quorum
 
 coordination: Any = pytest.importorskip("tooz.coordination", reason="tooz is not installed (scripts/setup dev)")
 
-pytestmark = pytest.mark.rotating(3, by_file=True)
+pytestmark = pytest.mark.rotating(5, by_file=True)
 
 LEASE_S = 3600
 """So that no lease ends, however busy the machine is."""

@@ -56,7 +56,7 @@ def test_each_round_is_held_against_its_own_pool(
     assert len(section.rows) == len(WAYS)
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_the_program_runs_all_seeds_and_says_how_long(tmp_path: Path) -> None:
     command = [*PROGRAM, "pool", str(tmp_path / "out"), "--jobs", "2", "--seeds", "3", "--seconds", "1"]
     answer = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout)

@@ -198,7 +198,7 @@ def start_process(command: list[str], *, terminal: int = -1) -> subprocess.Popen
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 async def test_a_node_serves_until_it_is_told_to_stop(
     stop: signal.Signals, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]

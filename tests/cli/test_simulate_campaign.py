@@ -26,7 +26,7 @@ def digests(out: Path) -> dict[int, str]:
     return {row["seed"]: row["digest"] for row in rows}
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_results_and_a_summary_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run(["simulate", "--seeds", "3:5", "--jobs", "2", "--out", str(out), *QUICK]) == 0
@@ -42,7 +42,7 @@ def test_results_and_a_summary_are_kept(tmp_path: Path, capsys: pytest.CaptureFi
     assert digests(out).keys() == {3, 4}
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_second_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run(["simulate", "--seeds", "3:5", "--jobs", "1", "--out", str(out), *QUICK]) == 0
@@ -91,7 +91,7 @@ def in_this_process(chunks, task, _jobs):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
 

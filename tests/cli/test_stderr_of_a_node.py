@@ -67,7 +67,7 @@ def properties(tmp_path: Path) -> tuple[str, int]:
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(2)
+@pytest.mark.rotating(3)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_node_serves_and_stops_without_stderr(kind: str, tmp_path: Path) -> None:
     path, port = properties(tmp_path)

@@ -39,7 +39,7 @@ def run_until_killed(directory: Path, mode: str, promises: int, delay_s: float) 
 
 
 @pytest.mark.acceptance
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 @pytest.mark.parametrize("mode", ["snapshot", "trim", "install"])
 def test_what_was_promised_survives_every_kill(mode: str, tmp_path: Path) -> None:
     directory = tmp_path / "partition"

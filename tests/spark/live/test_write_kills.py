@@ -69,7 +69,7 @@ def _append(bootstrap_servers: str, of: PartitionWrite, telling: int) -> None:
     trio.run(append_all, options, RecordMaker.of(VALUES, is_msgpack=False), of, parts())
 
 
-@pytest.mark.rotating(3)
+@pytest.mark.rotating(5)
 def test_attempts_and_leaders_are_killed(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(3)
     quorum.start()
