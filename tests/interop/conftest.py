@@ -23,6 +23,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(pytest.mark.acceptance)
     item.add_marker(pytest.mark.interop)
     item.add_marker(pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)))
+    item.add_marker(pytest.mark.rotating(2, by_file=True))
 
 
 @pytest.fixture
