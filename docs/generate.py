@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
-from kraft_trio.actors.server_connection import MAX_READING_BYTES
+from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS

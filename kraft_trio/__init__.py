@@ -6,7 +6,7 @@ Lazy, so that `import kraft_trio.protocol...` brings in the pure rules and nothi
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraft_trio.actors.leadership import Term
+    from kraft_trio.actors.election.leadership import Term
     from kraft_trio.application.latest_by_key import LatestByKey
     from kraft_trio.application.serde import MsgpackSerde, RawSerde, Serde
     from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots
@@ -84,7 +84,7 @@ else:
             "application.latest_by_key": "LatestByKey",
             "messages": "QuorumView Staleness",
             "metrics.node_metrics": "NodeMetrics",
-            "actors.leadership": "Term",
+            "actors.election.leadership": "Term",
             "node": "Node",
             "running": "open_node run_node",
             "protocol.types": "Endpoint Endpoints OffsetAndEpoch ReplicaKey VersionRange",

@@ -10,9 +10,9 @@ from uuid import UUID
 import trio
 from typing_extensions import TypeVar
 
-from kraft_trio.actors.fenced_append import append_in_epoch
-from kraft_trio.actors.leadership import Leadership, Term
-from kraft_trio.actors.state_machine_driver import committed_batches
+from kraft_trio.actors.application.state_machine_driver import committed_batches
+from kraft_trio.actors.election.leadership import Leadership, Term
+from kraft_trio.actors.replication.fenced_append import append_in_epoch
 from kraft_trio.application.decoding import Decoding, OnBadRecord
 from kraft_trio.application.machine_adapter import check_request_header
 from kraft_trio.application.machine_fault import MachineFault

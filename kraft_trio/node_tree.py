@@ -7,37 +7,37 @@ from typing import Any, Final, Generic, TypeVar
 
 import trio
 
-from kraft_trio.actors.appender import Appender
-from kraft_trio.actors.bootstrap_servers import BootstrapServers
-from kraft_trio.actors.command_admission import CommandAdmission
-from kraft_trio.actors.command_executor import CommandExecutor
-from kraft_trio.actors.controllers_guard import ControllersGuard
-from kraft_trio.actors.election import Election
-from kraft_trio.actors.epoch_context import NodeContext
-from kraft_trio.actors.fetch_problem import FetchProblem
-from kraft_trio.actors.internal_listener import InternalListener, OwnRemoval
-from kraft_trio.actors.kafka_controllers import KafkaControllers
-from kraft_trio.actors.kafka_replicas import KafkaReplicas
-from kraft_trio.actors.log_cleaner import LogCleaner
-from kraft_trio.actors.lost_records import LostRecords
-from kraft_trio.actors.memory_budget import MemoryBudget
-from kraft_trio.actors.network_client import NetworkClient
-from kraft_trio.actors.network_server import NetworkServer
-from kraft_trio.actors.other_disks import OtherDisks
-from kraft_trio.actors.own_address import OwnAddress
-from kraft_trio.actors.read_index_lookup import ReadIndexLookup
-from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.actors.record_decoder import RecordDecoder
-from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.request_router import RequestRouter
-from kraft_trio.actors.restored_voters import RestoredVoters
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
-from kraft_trio.actors.snapshot_taker import SnapshotTaker
-from kraft_trio.actors.state_machine_driver import OnCommit, StateMachineDriver
-from kraft_trio.actors.transfer_asker import TransferAsker
-from kraft_trio.actors.voter_addresses import VoterAddresses
-from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID, REPLICA_CLIENT_ID
-from kraft_trio.actors.voter_gossip import VoterGossip
+from kraft_trio.actors.application.appender import Appender
+from kraft_trio.actors.application.command_admission import CommandAdmission
+from kraft_trio.actors.application.command_executor import CommandExecutor
+from kraft_trio.actors.application.read_index_lookup import ReadIndexLookup
+from kraft_trio.actors.application.record_checker import RecordChecker
+from kraft_trio.actors.application.record_decoder import RecordDecoder
+from kraft_trio.actors.application.state_machine_driver import OnCommit, StateMachineDriver
+from kraft_trio.actors.context.epoch_context import NodeContext
+from kraft_trio.actors.context.fetch_problem import FetchProblem
+from kraft_trio.actors.context.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.context.lost_records import LostRecords
+from kraft_trio.actors.context.other_disks import OtherDisks
+from kraft_trio.actors.context.request_failures import RequestFailures
+from kraft_trio.actors.context.restored_voters import RestoredVoters
+from kraft_trio.actors.election.election import Election
+from kraft_trio.actors.kafka.controllers_guard import ControllersGuard
+from kraft_trio.actors.membership.internal_listener import InternalListener, OwnRemoval
+from kraft_trio.actors.membership.transfer_asker import TransferAsker
+from kraft_trio.actors.membership.voter_gossip import VoterGossip
+from kraft_trio.actors.network.network_server import NetworkServer
+from kraft_trio.actors.network.request_router import RequestRouter
+from kraft_trio.actors.network.voter_change_requests import FORWARDER_CLIENT_ID, REPLICA_CLIENT_ID
+from kraft_trio.actors.peers.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.peers.kafka_controllers import KafkaControllers
+from kraft_trio.actors.peers.network_client import NetworkClient
+from kraft_trio.actors.peers.own_address import OwnAddress
+from kraft_trio.actors.peers.voter_addresses import VoterAddresses
+from kraft_trio.actors.snapshots.log_cleaner import LogCleaner
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshots.snapshot_taker import SnapshotTaker
+from kraft_trio.actors.waiting.memory_budget import MemoryBudget
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.machine_fault import MachineFault
 from kraft_trio.application.state_machine import StateSnapshots

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import trio
 
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.application.decoding import ON_BAD_RECORD, OnBadRecord
 from kraft_trio.application.machine_adapter import MachineAdapter
 from kraft_trio.application.machine_fault import FaultsOfCommits, FaultsOfSnapshots, out_of_fault

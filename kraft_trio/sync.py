@@ -20,8 +20,8 @@ import trio
 
 from kraft_trio import formatting
 from kraft_trio import running as trio_node
-from kraft_trio.actors.leadership import Term
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.state_machine_driver import OnCommit
+from kraft_trio.actors.election.leadership import Term
 from kraft_trio.application.decoding import OnBadRecord
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots

@@ -14,7 +14,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from harness.command import FORK_SERVER
-from kraft_trio.actors import leader_replication
+from kraft_trio.actors.replication import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
 from tests.support import interop_matrix, sizes
 from tests.support.rotation import Rotation

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.ports import free_ports
-from kraft_trio.actors.epoch_tasks import start_epoch_tasks
+from kraft_trio.actors.election.epoch_tasks import start_epoch_tasks
 from kraft_trio.node_tree import NodeTree
 from tests.support.programs import REPOSITORY, check_program, run
 

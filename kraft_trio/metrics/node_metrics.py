@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kraft_trio.actors.published import Published
-from kraft_trio.actors.replica_progress import ProgressTable
-from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.restored_voters import RestoredVoters
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
-from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.actors.context.replica_progress import ProgressTable
+from kraft_trio.actors.context.request_failures import RequestFailures
+from kraft_trio.actors.context.restored_voters import RestoredVoters
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshots.snapshot_taker import SnapshotTaker
+from kraft_trio.actors.waiting.published import Published
 from kraft_trio.background_log import dropped_lines
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError

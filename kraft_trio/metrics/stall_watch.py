@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.logs import get_logger
 from kraft_trio.metrics.window import Window
 

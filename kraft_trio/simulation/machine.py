@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import attrs
 import trio
 
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.application.serde import RawSerde
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig

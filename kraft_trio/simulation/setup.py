@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import trio
 
-from kraft_trio.actors.restored_voters import OLD_COPY
+from kraft_trio.actors.context.restored_voters import OLD_COPY
 from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config import NodeConfig, parse_config

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors.restored_voters import RestoredVoter
+from kraft_trio.actors.context.restored_voters import RestoredVoter
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.protocol.voter_set import Voter

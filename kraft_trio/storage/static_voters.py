@@ -1,9 +1,9 @@
 """Which static voters a replica last knew to be in force, and whether those of its configuration may follow.
 
 quorum-state keeps the voters of before until a leader that the configured ones elected has committed something. Then a
-running node stores the configured ones (`actors.edited_voters`). For one that does not run, the log tells. Until then,
-a further change is compared with the voters of before. {1} to {1, 2} to {1, 2, 3} is no safer than {1} to {1, 2, 3} if
-2 has nothing yet.
+running node stores the configured ones (`actors.election.edited_voters`). For one that does not run, the log tells.
+Until then, a further change is compared with the voters of before. {1} to {1, 2} to {1, 2, 3} is no safer than {1} to
+{1, 2, 3} if 2 has nothing yet.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kraft_trio.actors.published import Published
+from kraft_trio.actors.waiting.published import Published
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.batch import NewRecord, Record, decode_control_batch, peek_header
@@ -26,7 +26,7 @@ from kraft_trio.tracing.files import TraceHeader, packed_event, packed_header
 from kraft_trio.tracing.node_events import NodeEvents
 
 if TYPE_CHECKING:
-    from kraft_trio.actors.state_machine_driver import OnCommit
+    from kraft_trio.actors.application.state_machine_driver import OnCommit
     from kraft_trio.application.state_machine import StateSnapshots
 
 _running: ContextVar[NodeTrace | None] = ContextVar("kraft_trio.tracing", default=None)

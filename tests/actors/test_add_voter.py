@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.voter_change_requests import FORWARDER_CLIENT_ID
+from kraft_trio.actors.network.voter_change_requests import FORWARDER_CLIENT_ID
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from kraft_trio.actors.address_turns import AddressTurns
+from kraft_trio.actors.waiting.address_turns import AddressTurns
 
 
 async def test_flood_of_one_address_keeps_others_waiting_for_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.storage.batch import Record

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from kraft_trio.actors.answers import Worked
-from kraft_trio.actors.change_forwarding import MOST_AT_ONCE, ChangeForwarding
+from kraft_trio.actors.peers.answers import Worked
+from kraft_trio.actors.peers.change_forwarding import MOST_AT_ONCE, ChangeForwarding
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster

@@ -11,8 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.answers import Answer
-from kraft_trio.actors.client_lane import (
+from kraft_trio.actors.network.client_lane import (
     HANDSHAKE_UNITS,
     MAX_OTHER_UNITS,
     OTHER_UNITS,
@@ -22,7 +21,8 @@ from kraft_trio.actors.client_lane import (
     other_units,
     produce_units,
 )
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.peers.answers import Answer
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.framing import FrameReader

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.connection_places import IDLE_ENOUGH_S
-from kraft_trio.actors.network_server import LOOK_EVERY_S
+from kraft_trio.actors.network.connection_places import IDLE_ENOUGH_S
+from kraft_trio.actors.network.network_server import LOOK_EVERY_S
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import NetworkError
 from kraft_trio.node_tree import LOOK_EVERY_S as LOOK_AT_FILES_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraft_trio.actors.client_requests import MAX_RESOURCES_WITH_MESSAGE
+from kraft_trio.actors.network.client_requests import MAX_RESOURCES_WITH_MESSAGE
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import CREATE_TOPICS, METADATA
 from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, CreationResult, NewTopic

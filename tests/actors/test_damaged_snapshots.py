@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.actors.snapshot_fetch import FIRST_PAUSE_S
-from kraft_trio.actors.snapshot_taker import FULL_DISK_RETRY_S
+from kraft_trio.actors.snapshots.snapshot_fetch import FIRST_PAUSE_S
+from kraft_trio.actors.snapshots.snapshot_taker import FULL_DISK_RETRY_S
 from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.context.replica_progress import ProgressTable
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster

@@ -19,7 +19,7 @@ from kraft_trio import (
     RefusedError,
     RequestTooOldError,
 )
-from kraft_trio.actors.appender import Appender
+from kraft_trio.actors.application.appender import Appender
 from kraft_trio.application import machine_adapter
 from kraft_trio.application.machine_adapter import REQUEST_HEADER
 from kraft_trio.protocol.request_ids import issued_at_ms, new_request_id

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.actors.answers import Answer, Ready
-from kraft_trio.actors.leader_requests import LeaderRequests
-from kraft_trio.actors.snapshot_fetch import FIRST_PAUSE_S
+from kraft_trio.actors.network.leader_requests import LeaderRequests
+from kraft_trio.actors.peers.answers import Answer, Ready
+from kraft_trio.actors.snapshots.snapshot_fetch import FIRST_PAUSE_S
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster

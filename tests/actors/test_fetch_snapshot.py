@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.snapshot_server import MAX_OPEN_FILES, MAX_PIECE_BYTES, SnapshotServer
+from kraft_trio.actors.snapshots.snapshot_server import MAX_OPEN_FILES, MAX_PIECE_BYTES, SnapshotServer
 from kraft_trio.errors import StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader

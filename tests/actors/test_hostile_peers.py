@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.channels import Reply
 from kraft_trio.errors import NetworkError
 from kraft_trio.messages import BeginQuorumEpochReceived, FetchReceived
@@ -115,7 +115,7 @@ async def test_an_answer_that_cannot_be_sent_ends_one_connection(
             raise OverflowError("a number that has no room in the protocol")
 
         with monkeypatch.context() as broken:
-            broken.setattr("kraft_trio.actors.server_connection.encode_response_parts", described)
+            broken.setattr("kraft_trio.actors.network.server_connection.encode_response_parts", described)
             with pytest.raises(NetworkError):
                 await client.request(cluster.endpoint_of(1), DESCRIBE_QUORUM, DescribeQuorumRequest(TOPIC), 1000)
         await leader.append([b"still leading"])

@@ -11,8 +11,8 @@ import structlog.testing
 import trio
 
 from kraft_trio import NodeConfig
-from kraft_trio.actors.controller_registrar import ControllerRegistrar, Registration
-from kraft_trio.actors.kafka_controllers import MAX_KNOWN, KafkaControllers
+from kraft_trio.actors.kafka.controller_registrar import ControllerRegistrar, Registration
+from kraft_trio.actors.peers.kafka_controllers import MAX_KNOWN, KafkaControllers
 from kraft_trio.environment import Environment
 from kraft_trio.errors import ConfigError
 from kraft_trio.messages import Stamp

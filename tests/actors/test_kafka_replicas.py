@@ -7,7 +7,7 @@ from uuid import UUID
 import trio
 from structlog.testing import capture_logs
 
-from kraft_trio.actors.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.context.kafka_replicas import KafkaReplicas
 from kraft_trio.config import NodeConfig
 from kraft_trio.protocol.types import ReplicaKey
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 import trio
 
-from kraft_trio.actors import replica_fetch
-from kraft_trio.actors.replica_progress import OBSERVER_FORGOTTEN_AFTER_S
+from kraft_trio.actors.context.replica_progress import OBSERVER_FORGOTTEN_AFTER_S
+from kraft_trio.actors.replication import replica_fetch
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet

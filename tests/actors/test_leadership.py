@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.leadership import Term
+from kraft_trio.actors.election.leadership import Term
 from kraft_trio.errors import NodeClosedError, NotLeaderError, OutcomeUnknownError
 from kraft_trio.messages import LeadershipLost, QuorumView
 from kraft_trio.node import Node

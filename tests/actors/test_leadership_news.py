@@ -8,9 +8,9 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.role_changes import Situation, judge
-from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.election.role_changes import Situation, judge
+from kraft_trio.actors.election.vote_round import VoteRound
+from kraft_trio.actors.peers.voter_addresses import VoterAddresses
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.messages import Stamp, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Prospective

@@ -9,8 +9,8 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.election.vote_round import VoteRound
+from kraft_trio.actors.peers.voter_addresses import VoterAddresses
 from kraft_trio.config.values import NamedListener
 from kraft_trio.errors import ApiNotServedError, NetworkError
 from kraft_trio.messages import Stamp

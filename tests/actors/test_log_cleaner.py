@@ -9,8 +9,8 @@ import structlog
 import trio
 import trio.testing
 
-from kraft_trio.actors.log_cleaner import INTERVAL_S
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshots.log_cleaner import INTERVAL_S
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch

@@ -13,8 +13,8 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.answers import Worked
-from kraft_trio.actors.request_router import MAX_SOFTWARE_CHARACTERS
+from kraft_trio.actors.network.request_router import MAX_SOFTWARE_CHARACTERS
+from kraft_trio.actors.peers.answers import Worked
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
 from kraft_trio.protocol.gossip import Advertisement

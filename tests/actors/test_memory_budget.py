@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
+from kraft_trio.actors.waiting.memory_budget import MIN_ANSWER_BYTES, MemoryBudget
 
 TOTAL = 64 * 1024 * 1024
 FOR_CLIENTS = TOTAL * 3 // 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from kraft_trio.actors.role_changes import judge
+from kraft_trio.actors.election.role_changes import judge
 from kraft_trio.messages import LeaderAnsweredAt, Stamp
 from kraft_trio.protocol.quorum_epoch import find_leader_at
 from kraft_trio.protocol.roles import Event, Follower, Prospective, Unattached

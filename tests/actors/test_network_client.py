@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.errors import NetworkError
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import DESCRIBE_QUORUM

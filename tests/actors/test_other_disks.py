@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from kraft_trio.actors import other_disks
-from kraft_trio.actors.other_disks import OtherDisks
+from kraft_trio.actors.context import other_disks
+from kraft_trio.actors.context.other_disks import OtherDisks
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.leader_fetches import ANSWERS_PER_TURN, LeaderFetches
-from kraft_trio.actors.parked_fetches import ParkingLimits
+from kraft_trio.actors.replication.leader_fetches import ANSWERS_PER_TURN, LeaderFetches
+from kraft_trio.actors.replication.parked_fetches import ParkingLimits
 from kraft_trio.channels import Reply
 from kraft_trio.messages import FetchReceived, Stamp
 from kraft_trio.protocol.read_barrier import ReadRounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.actors.snapshot_server import MAX_KEPT, PieceMemory
+from kraft_trio.actors.snapshots.snapshot_server import MAX_KEPT, PieceMemory
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import DiskFile
 

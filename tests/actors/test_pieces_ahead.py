@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.pieces_ahead import PIECES_AHEAD, PiecesAhead
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.snapshots.pieces_ahead import PIECES_AHEAD, PiecesAhead
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.record_checker import RecordChecker
+from kraft_trio.actors.application.record_checker import RecordChecker
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import peek_header

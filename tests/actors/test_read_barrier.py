@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors import follower_replication
-from kraft_trio.actors.epoch_context import EpochContext
+from kraft_trio.actors.context.epoch_context import EpochContext
+from kraft_trio.actors.replication import follower_replication
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import ReplicaKey

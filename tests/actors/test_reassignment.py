@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from kraft_trio.actors.reassignment import Reassignment
-from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.context.replica_progress import ProgressTable
+from kraft_trio.actors.membership.reassignment import Reassignment
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey

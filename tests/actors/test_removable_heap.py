@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from kraft_trio.actors.removable_heap import STALE_ENTRIES, RemovableHeap
+from kraft_trio.actors.waiting.removable_heap import STALE_ENTRIES, RemovableHeap
 
 
 def test_items_come_in_the_order_of_their_newest_keys() -> None:

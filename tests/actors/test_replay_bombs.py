@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 import trio
 
-from kraft_trio.actors.record_checker import RecordChecker
-from kraft_trio.actors.record_decoder import MOST_RECORDS, RecordDecoder
-from kraft_trio.actors.state_machine_driver import OnCommit
+from kraft_trio.actors.application.record_checker import RecordChecker
+from kraft_trio.actors.application.record_decoder import MOST_RECORDS, RecordDecoder
+from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.errors import CorruptLogError
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.storage.batch import Record, peek_header

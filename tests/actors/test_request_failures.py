@@ -9,12 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.cluster_requests import ClusterRequests
-from kraft_trio.actors.election_responses import ElectionResponses
-from kraft_trio.actors.leader_fetches import LeaderFetches
-from kraft_trio.actors.list_offsets_requests import ListOffsetsRequests
-from kraft_trio.actors.replica_progress import ProgressTable
-from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.actors.context.replica_progress import ProgressTable
+from kraft_trio.actors.election.election_responses import ElectionResponses
+from kraft_trio.actors.membership.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.actors.network.cluster_requests import ClusterRequests
+from kraft_trio.actors.network.list_offsets_requests import ListOffsetsRequests
+from kraft_trio.actors.replication.leader_fetches import LeaderFetches
 from kraft_trio.errors import KraftError, NetworkError, StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.producers import ProducerStates

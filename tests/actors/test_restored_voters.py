@@ -10,7 +10,7 @@ import pytest
 import structlog.testing
 import trio
 
-from kraft_trio.actors.restored_voters import OLD_COPY
+from kraft_trio.actors.context.restored_voters import OLD_COPY
 from kraft_trio.client.claims import ask_all
 from kraft_trio.node import Node
 from kraft_trio.protocol.finding import Finding, Severity

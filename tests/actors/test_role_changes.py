@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.actors.role_changes import Situation, judge
+from kraft_trio.actors.election.role_changes import Situation, judge
 from kraft_trio.channels import Reply
 from kraft_trio.messages import BeginQuorumEpochReceived, Stamp, TimedOut, VoteReceived, VoteRoundEnded
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Resigned, Unattached

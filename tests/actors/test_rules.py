@@ -9,9 +9,9 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.epoch_context import EpochContext
-from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.served_mailbox import ServedMailbox
+from kraft_trio.actors.context.epoch_context import EpochContext
+from kraft_trio.actors.replication.leader_replication import LeaderReplication
+from kraft_trio.actors.waiting.served_mailbox import ServedMailbox
 from kraft_trio.channels import Mailbox, Reply
 from kraft_trio.messages import (
     FetchedFromLeader,

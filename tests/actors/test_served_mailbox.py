@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.served_mailbox import SERVED_WHILE_WAITING, ServedMailbox
+from kraft_trio.actors.waiting.served_mailbox import SERVED_WHILE_WAITING, ServedMailbox
 
 
 class Owner:

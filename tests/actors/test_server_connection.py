@@ -13,11 +13,11 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.answers import Answer, Awaited, Ready
-from kraft_trio.actors.client_lane import ClientLanes
-from kraft_trio.actors.memory_budget import MemoryBudget
-from kraft_trio.actors.request_router import RequestRouter
-from kraft_trio.actors.server_connection import ServerConnection
+from kraft_trio.actors.network.client_lane import ClientLanes
+from kraft_trio.actors.network.request_router import RequestRouter
+from kraft_trio.actors.network.server_connection import ServerConnection
+from kraft_trio.actors.peers.answers import Answer, Awaited, Ready
+from kraft_trio.actors.waiting.memory_budget import MemoryBudget
 from kraft_trio.channels import Reply
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.protocol.refusals import Refusals

@@ -11,8 +11,7 @@ import pytest
 import structlog.testing
 import trio
 
-from kraft_trio.actors.shared_node_id import SAID_EVERY_S
-from kraft_trio.actors.shared_replicas import SharedReplicas
+from kraft_trio.actors.context.shared_node_id import SAID_EVERY_S, SharedReplicas
 from kraft_trio.client.claims import ask_all
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError

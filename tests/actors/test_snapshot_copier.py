@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.snapshot_copier import INTERVAL_S, SnapshotCopier
+from kraft_trio.actors.kafka.snapshot_copier import INTERVAL_S, SnapshotCopier
 from kraft_trio.messages import Stamp
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import trio
 
-from kraft_trio.actors.pieces_ahead import PIECES_AHEAD
+from kraft_trio.actors.snapshots.pieces_ahead import PIECES_AHEAD
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.snapshot_ids import check_offered_snapshot

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors import snapshot_scrubber
-from kraft_trio.actors.snapshot_scrubber import RECHECK_S, SnapshotScrubber
+from kraft_trio.actors.snapshots import snapshot_scrubber
+from kraft_trio.actors.snapshots.snapshot_scrubber import RECHECK_S, SnapshotScrubber
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk import DiskFile

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.actors.record_decoder import RecordDecoder
-from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.actors.application.record_decoder import RecordDecoder
+from kraft_trio.actors.application.state_machine_driver import StateMachineDriver
 from kraft_trio.config import parse_config
 from kraft_trio.errors import NodeClosedError, OffsetOutOfRangeError, StorageError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 import trio
 
-from kraft_trio.actors.update_voter_sender import UpdateVoterSender
+from kraft_trio.actors.membership.update_voter_sender import UpdateVoterSender
 from kraft_trio.messages import LeaderHeardOf, LeadershipLost, Stamp
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.peers.voter_addresses import VoterAddresses
 from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.gossip import Advertisement
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey

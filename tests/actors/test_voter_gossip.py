@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.peers.bootstrap_servers import BootstrapServers
 from kraft_trio.protocol.gossip import MAX_ADVERTISEMENTS, MAX_BOOT, Advertisement
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey

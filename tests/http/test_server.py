@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.http import server as http_server
 from kraft_trio.http.exchange import Exchange
 from kraft_trio.http.limits import HttpLimits

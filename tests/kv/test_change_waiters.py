@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.kv import KvMachine
 from kraft_trio.kv.gateway import change_waiters
 from kraft_trio.kv.gateway.change_waiters import ChangeWaiters

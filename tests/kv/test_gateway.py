@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.kv import store
 from kraft_trio.kv.budget import MAX_LISTED_OPERATIONS
 from kraft_trio.kv.command_serde import PREFIX, CommandSerde

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.kv import KvError, proto_json
 from kraft_trio.kv.gateway import request_stream
 from kraft_trio.kv.gateway.request_stream import messages_of

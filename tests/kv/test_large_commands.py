@@ -12,7 +12,7 @@ import msgpack
 import pytest
 import trio
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.errors import CommandFailed
 from kraft_trio.kv import KvMachine
 from kraft_trio.kv.budget import KEYS_PER_PIECE, MAX_COMMAND_ITEMS, MAX_KEYS, Steps

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.actors.loop_turns import LoopTurns
+from kraft_trio.actors.waiting.loop_turns import LoopTurns
 from kraft_trio.http.exchange import JSON
 from kraft_trio.kv import KvMachine, watches
 from kraft_trio.kv.gateway import change_waiters, watch_messages, watch_stream

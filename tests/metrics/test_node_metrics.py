@@ -10,9 +10,9 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.restored_voters import RestoredVoters
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
+from kraft_trio.actors.context.request_failures import RequestFailures
+from kraft_trio.actors.context.restored_voters import RestoredVoters
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.metrics.definitions import METRICS, metrics_of
 from kraft_trio.metrics.load import NodeLoad

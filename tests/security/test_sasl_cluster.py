@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kraft_trio.actors.network_client import NetworkClient
+from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kraft_trio.config.sasl_fields import MECHANISMS, PLAIN, SCRAM_SHA_256, Login
 from kraft_trio.config.secret import Secret

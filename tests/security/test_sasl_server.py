@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.actors.sasl_authentication import authenticate
+from kraft_trio.actors.network.sasl_authentication import authenticate
 from kraft_trio.config.secret import Secret
 from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.security.sasl_listener import SaslListener

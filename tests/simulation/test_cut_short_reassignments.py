@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.actors.voter_change import VoterChangeSteps
+from kraft_trio.actors.membership.voter_change import VoterChangeSteps
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.facts.history import Outcome
 from kraft_trio.simulation.script.steps_election import Elect

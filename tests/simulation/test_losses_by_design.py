@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.actors.lost_records import LostRecords
+from kraft_trio.actors.context.lost_records import LostRecords
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script

@@ -70,11 +70,11 @@ class TestRecovery:
 
     def test_a_majority_that_elects_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         refused = votes.VoteDecision(False, "no")
-        monkeypatch.setattr("kraft_trio.actors.role_changes.decide_vote", lambda *_: refused)
+        monkeypatch.setattr("kraft_trio.actors.election.role_changes.decide_vote", lambda *_: refused)
         assert_no_progress(run_plan(Plan(header=Header(seed=1), clients=1, duration_us=SECOND)), "without faults since")
 
     def test_a_leader_that_does_not_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("kraft_trio.actors.leader_replication.has_majority_contact", lambda *_: False)
+        monkeypatch.setattr("kraft_trio.actors.replication.leader_replication.has_majority_contact", lambda *_: False)
         plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "led epoch", "leads")
 

@@ -125,7 +125,7 @@ def test_a_cluster_in_which_something_goes_on_has_not_settled(monkeypatch: pytes
 
 def test_a_violation_is_told_with_the_step_and_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
     # The rule that S2 is about, broken: a vote is given for whatever disk it was asked of.
-    monkeypatch.setattr("kraft_trio.actors.role_changes.voter_key_error", lambda *_: None)
+    monkeypatch.setattr("kraft_trio.actors.election.role_changes.voter_key_error", lambda *_: None)
     script = parse_script((SCENARIOS / "s02_blank_disk_votes_for_nobody.txt").read_text(), "s02.txt")
     outcome = run_script(script)
     assert outcome.failure is not None

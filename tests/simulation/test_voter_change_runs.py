@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_trio.actors.voter_change import VoterChangeSteps
+from kraft_trio.actors.membership.voter_change import VoterChangeSteps
 from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.history import Operation, Outcome

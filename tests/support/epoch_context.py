@@ -8,19 +8,19 @@ from collections.abc import Iterable
 import attrs
 import trio
 
-from kraft_trio.actors.bootstrap_servers import BootstrapServers
-from kraft_trio.actors.epoch_context import EpochContext
-from kraft_trio.actors.fetch_problem import FetchProblem
-from kraft_trio.actors.kafka_controllers import KafkaControllers
-from kraft_trio.actors.kafka_replicas import KafkaReplicas
-from kraft_trio.actors.lost_records import LostRecords
-from kraft_trio.actors.network_client import NetworkClient
-from kraft_trio.actors.other_disks import OtherDisks
-from kraft_trio.actors.own_address import OwnAddress
-from kraft_trio.actors.request_failures import RequestFailures
-from kraft_trio.actors.restored_voters import RestoredVoters
-from kraft_trio.actors.snapshot_fetch import SnapshotFetch
-from kraft_trio.actors.voter_addresses import VoterAddresses
+from kraft_trio.actors.context.epoch_context import EpochContext
+from kraft_trio.actors.context.fetch_problem import FetchProblem
+from kraft_trio.actors.context.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.context.lost_records import LostRecords
+from kraft_trio.actors.context.other_disks import OtherDisks
+from kraft_trio.actors.context.request_failures import RequestFailures
+from kraft_trio.actors.context.restored_voters import RestoredVoters
+from kraft_trio.actors.peers.bootstrap_servers import BootstrapServers
+from kraft_trio.actors.peers.kafka_controllers import KafkaControllers
+from kraft_trio.actors.peers.network_client import NetworkClient
+from kraft_trio.actors.peers.own_address import OwnAddress
+from kraft_trio.actors.peers.voter_addresses import VoterAddresses
+from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.messages import ElectionMessage, Stamp
 from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoints, VersionRange

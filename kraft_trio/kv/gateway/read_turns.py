@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from kraft_trio.actors.client_lane import ANSWER_BYTES_PER_UNIT, MAX_OTHER_UNITS, ClientLane, admit_turn_by_turn
+from kraft_trio.actors.network.client_lane import ANSWER_BYTES_PER_UNIT, MAX_OTHER_UNITS, ClientLane, admit_turn_by_turn
 from kraft_trio.kv.budget import KEYS_PER_PIECE, Steps
 
 T = TypeVar("T")

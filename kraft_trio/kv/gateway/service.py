@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from kraft_trio.actors.published import Published
+from kraft_trio.actors.waiting.published import Published
 from kraft_trio.errors import (
     CommandFailed,
     EncodeError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kraft_trio.actors.record_decoder import MOST_RECORDS
+from kraft_trio.actors.application.record_decoder import MOST_RECORDS
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from kraft_trio.actors.restored_voters import CAUGHT_UP, OLD_COPY
-from kraft_trio.actors.shared_node_id import FORMER_DISK, SHARED
+from kraft_trio.actors.context.restored_voters import CAUGHT_UP, OLD_COPY
+from kraft_trio.actors.context.shared_node_id import FORMER_DISK, SHARED
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation.facts.history import ADMINISTRATION, Operation, Outcome

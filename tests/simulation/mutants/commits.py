@@ -7,11 +7,12 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors import client_requests, leader_replication, repeated_batches
-from kraft_trio.actors.leader_fetches import LeaderFetches
-from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.pending_appends import PendingAppends
-from kraft_trio.actors.replica_progress import ProgressTable
+from kraft_trio.actors.context.replica_progress import ProgressTable
+from kraft_trio.actors.network import client_requests
+from kraft_trio.actors.replication import leader_replication, repeated_batches
+from kraft_trio.actors.replication.leader_fetches import LeaderFetches
+from kraft_trio.actors.replication.leader_replication import LeaderReplication
+from kraft_trio.actors.replication.pending_appends import PendingAppends
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.messages import FetchReceived
 from kraft_trio.protocol.acknowledged_end import AcknowledgedEnd, CameBack

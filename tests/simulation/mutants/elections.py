@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import trio
 
-from kraft_trio.actors import election, follower_replication, leader_discovery, replica_fetch, role_changes
+from kraft_trio.actors.election import election, leader_discovery, role_changes
+from kraft_trio.actors.replication import follower_replication, replica_fetch
 from kraft_trio.messages import TimedOut
 from kraft_trio.protocol import roles, votes
 from kraft_trio.protocol.roles import (

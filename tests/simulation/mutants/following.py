@@ -7,16 +7,12 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors import (
-    follower_replication,
-    leader_discovery,
-    leader_requests,
-    replica_fetch,
-    request_router,
-)
-from kraft_trio.actors.election_responses import ElectionResponses
-from kraft_trio.actors.follower_replication import FollowerReplication
-from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.actors.application.state_machine_driver import StateMachineDriver
+from kraft_trio.actors.election import leader_discovery
+from kraft_trio.actors.election.election_responses import ElectionResponses
+from kraft_trio.actors.network import leader_requests, request_router
+from kraft_trio.actors.replication import follower_replication, replica_fetch
+from kraft_trio.actors.replication.follower_replication import FollowerReplication
 from kraft_trio.messages import BeginQuorumEpochReceived
 from kraft_trio.protocol.check_quorum import ReplicaPosition
 from kraft_trio.protocol.roles import Prospective

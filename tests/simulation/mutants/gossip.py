@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors import role_changes
-from kraft_trio.actors.vote_round import VoteRound
+from kraft_trio.actors.election import role_changes
+from kraft_trio.actors.election.vote_round import VoteRound
 from kraft_trio.protocol.gossip import Whereabouts
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster

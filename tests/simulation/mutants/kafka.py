@@ -8,8 +8,8 @@ from typing import Any
 
 import trio
 
-from kraft_trio.actors.kafka_replicas import KafkaReplicas
-from kraft_trio.actors.snapshot_server import SnapshotServer
+from kraft_trio.actors.context.kafka_replicas import KafkaReplicas
+from kraft_trio.actors.snapshots.snapshot_server import SnapshotServer
 from kraft_trio.errors import RefusedError
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step

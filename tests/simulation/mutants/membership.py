@@ -9,14 +9,15 @@ from unittest import mock
 
 import trio
 
-from kraft_trio.actors import leader_replication, role_changes, voter_change_coordinator
-from kraft_trio.actors.election import Election
-from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.replica_progress import ProgressTable
-from kraft_trio.actors.role_changes import Situation
-from kraft_trio.actors.vote_round import VoteRound
-from kraft_trio.actors.voter_change import VoterChangeSteps
-from kraft_trio.actors.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.actors.context.replica_progress import ProgressTable
+from kraft_trio.actors.election.election import Election, role_changes
+from kraft_trio.actors.election.role_changes import Situation
+from kraft_trio.actors.election.vote_round import VoteRound
+from kraft_trio.actors.membership import voter_change_coordinator
+from kraft_trio.actors.membership.voter_change import VoterChangeSteps
+from kraft_trio.actors.membership.voter_change_coordinator import VoterChangeCoordinator
+from kraft_trio.actors.replication import leader_replication
+from kraft_trio.actors.replication.leader_replication import LeaderReplication
 from kraft_trio.protocol import voter_history
 from kraft_trio.protocol.high_watermark import next_high_watermark
 from kraft_trio.protocol.roles import Candidate, Event, Prospective

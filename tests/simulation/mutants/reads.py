@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors import read_barriers
-from kraft_trio.actors.leader_replication import LeaderReplication
-from kraft_trio.actors.read_barriers import ReadBarriers
+from kraft_trio.actors.replication import read_barriers
+from kraft_trio.actors.replication.leader_replication import LeaderReplication
+from kraft_trio.actors.replication.read_barriers import ReadBarriers
 from kraft_trio.messages import FetchReceived, ReadIndexRequested
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol import read_lease

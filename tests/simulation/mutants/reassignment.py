@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors import reassignment
-from kraft_trio.actors.snapshot_taker import SnapshotTaker
+from kraft_trio.actors.membership import reassignment
+from kraft_trio.actors.snapshots.snapshot_taker import SnapshotTaker
 from kraft_trio.protocol.reassignment import HandOver, Remove, Step, next_step
 from kraft_trio.protocol.voter_history import VoterHistory
 

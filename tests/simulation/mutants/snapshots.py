@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.actors.pieces_ahead import PiecesAhead
-from kraft_trio.actors.snapshot_taker import SnapshotTaker
-from kraft_trio.actors.state_machine_driver import StateMachineDriver
+from kraft_trio.actors.application.state_machine_driver import StateMachineDriver
+from kraft_trio.actors.snapshots.pieces_ahead import PiecesAhead
+from kraft_trio.actors.snapshots.snapshot_taker import SnapshotTaker
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster

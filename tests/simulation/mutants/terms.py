@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import trio
 
-from kraft_trio.actors.leadership import Leadership
+from kraft_trio.actors.election.leadership import Leadership
 from kraft_trio.errors import NotLeaderError
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kraft_trio.actors.witness_handover import WitnessHandover
-from kraft_trio.actors.witness_restraint import WitnessRestraint
+from kraft_trio.actors.kafka.witness_handover import WitnessHandover
+from kraft_trio.actors.kafka.witness_restraint import WitnessRestraint
 
 from .mutant import Change, mutant
 from .runs import scenario, script

@@ -1,0 +1,346 @@
+"""Gathers the application's appends into batches, and sends them to the leader, on this node or another."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import attrs
+import trio
+
+from kraft_trio.actors.peers.network_client import NetworkClient
+from kraft_trio.actors.waiting.published import Published
+from kraft_trio.actors.waiting.served_mailbox import ServedMailbox
+from kraft_trio.channels import Mailbox, Reply, deliver, send_or_wait
+from kraft_trio.config import NodeConfig
+from kraft_trio.errors import (
+    KraftError,
+    NetworkError,
+    NodeClosedError,
+    OutcomeUnknownError,
+    RecordTooLargeError,
+    RefusedError,
+    UnsupportedVersionError,
+)
+from kraft_trio.idempotent_producer import BegunBatch, IdempotentProducer, ProducerLeader
+from kraft_trio.logs import get_logger
+from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
+from kraft_trio.protocol.types import Endpoint
+from kraft_trio.storage.batch import NewRecord, peek_header
+from kraft_trio.storage.new_record_check import largest_size
+from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
+from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
+from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
+from kraft_trio.wire.error_codes import ErrorCode
+
+log = get_logger(__name__)
+
+MAILBOX_SIZE = 1024
+
+
+@attrs.frozen
+class AppendRequested:
+    """Records to append at consecutive offsets."""
+
+    records: Sequence[NewRecord]
+    size_in_bytes: int
+    """The most that the records can take in a batch."""
+    header_count: int
+    reply: Reply[int | Exception] = attrs.field(factory=Reply)
+    """The offset of the first record, once all are committed, or the error."""
+
+
+class Appender:
+    """Takes the append requests of this process in order, and answers each when it is committed.
+
+    One batch is under way at a time.  Requests that arrive meanwhile share the next batch, which is sent when the
+    previous one is committed.  `controller.quorum.append.linger.ms` delays a batch so that more requests can join it.
+
+    A single request on the leader's node takes no turn of this actor: LeaderReplication gets the batch in the caller's
+    step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor goes on with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        client: NetworkClient,
+        view: Published[QuorumView],
+        random_source: random.Random,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._producer = IdempotentProducer(_Leaders(config, client, view, random_source), wall_clock_ms)
+        self._view = view
+        self._mailbox = ServedMailbox[AppendRequested | None](MAILBOX_SIZE)
+        """None wakes this actor, because a begun batch has failed."""
+        self._waiting: deque[AppendRequested] = deque()
+        self._on_their_way: list[AppendRequested] = []
+        self._begun: _Begun | None = None
+        self._last_was_alone = False
+        """Whether the last batch that this actor sent had one request.  If not, it gathers the next one."""
+        self._one_by_one = 0
+        """How many of the waiting requests were refused in a batch that they shared, so that each is sent alone."""
+
+    async def append(self, records: Sequence[NewRecord]) -> int:
+        """Append records at consecutive offsets, wait until they are committed, and return the first offset.
+
+        Raises RecordTooLargeError or RefusedError if the records were not appended, OutcomeUnknownError if they may
+        have been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not
+        take effect.
+        """
+        if len(records) > MAX_RECORDS:
+            raise RecordTooLargeError(f"values: {len(records)} for one batch, which has {MAX_RECORDS} at most")
+        records_bytes, header_count = largest_size(records)
+        if header_count > MAX_BATCH_HEADERS:
+            raise RecordTooLargeError(
+                f"values: {header_count} headers for one batch, which has {MAX_BATCH_HEADERS} at most"
+            )
+        request = AppendRequested(records, records_bytes, header_count)
+        size = BATCH_OVERHEAD_BYTES + request.size_in_bytes
+        if size > self._config.max_message_bytes:
+            raise RecordTooLargeError(
+                f"values: one batch of {size} bytes, message.max.bytes allows {self._config.max_message_bytes}"
+            )
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            await send_or_wait(self._mailbox, request)
+        except trio.BrokenResourceError:
+            raise NodeClosedError("append: the node has stopped") from None
+        outcome = await request.reply.receive()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def run(self) -> None:
+        """Serve until cancelled, then answer all requests that still wait."""
+        try:
+            while True:
+                await self._append_group(await self._next_group())
+        finally:
+            self._abandon_waiting()
+
+    def _abandon_waiting(self) -> None:
+        if self._begun is not None:
+            self._begun.reply.abandon()
+        for request in self._on_their_way:
+            request.reply.answer(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
+        self._waiting += filter(None, self._mailbox.close())
+        for request in self._waiting:
+            request.reply.answer(NodeClosedError("append: the node stopped before it was sent"))
+
+    # A single request at a leader
+
+    def _begin_at_once(self, request: AppendRequested | None) -> bool:
+        """Give the batch of one request to this node's leader.  Returns whether that is done."""
+        mailbox = self._view.value.leader_mailbox
+        if request is None or mailbox is None or self._begun is not None or not self._last_was_alone:
+            return False
+        begun = self._producer.begin(request.records)
+        if begun is None:
+            return False
+        reply: Reply[ProducePartitionResponse] = Reply()
+        try:
+            mailbox.send_nowait(
+                ProduceReceived(begun.batch, peek_header(begun.batch), self._config.request_timeout_ms, reply)
+            )
+        except (trio.WouldBlock, trio.BrokenResourceError):
+            self._producer.take_back(begun)
+            return False
+        self._on_their_way = [request]
+        self._begun = _Begun(begun, reply)
+        reply.when_answered(self._begun_is_answered)
+        return True
+
+    def _begun_is_answered(self) -> None:
+        """Answer the caller, in the leader's step.  A failure is left to this actor."""
+        begun = self._begun
+        assert begun is not None, "an answer to no batch"
+        answer = begun.reply.value
+        if answer.error == ErrorCode.none:
+            self._producer.appended(begun.batch)
+            self._begun = None
+            self._answer_group(answer.base_offset)
+        else:
+            # A mailbox without room has woken this actor already.
+            with suppress(trio.WouldBlock):
+                self._mailbox.send_nowait(None)
+
+    async def _end_begun(self, begun: _Begun) -> None:
+        answer = await begun.reply.receive()
+        if self._begun is not None:
+            self._answer_group(await _outcome(self._producer.finish(begun.batch, answer)))
+            self._begun = None
+
+    # Many requests, or another leader
+
+    async def _next_group(self) -> list[AppendRequested]:
+        """The next requests in order, as many as fit into one batch."""
+        self._take_queued()
+        if self._waiting:
+            await self._let_answered_callers_join()
+        else:
+            first = await self._mailbox.receive(self._begin_at_once)
+            if first is not None:
+                self._waiting.append(first)
+            if self._begun is not None:
+                await self._end_begun(self._begun)
+                await self._let_answered_callers_join()
+            self._take_queued()
+        if self._config.append_linger_ms > 0:
+            await self._linger()
+        group: list[AppendRequested] = []
+        size, count, header_count = BATCH_OVERHEAD_BYTES, 0, 0
+        while self._waiting:
+            size += self._waiting[0].size_in_bytes
+            count += len(self._waiting[0].records)
+            header_count += self._waiting[0].header_count
+            is_full = size > self._config.max_message_bytes or count > MAX_RECORDS or header_count > MAX_BATCH_HEADERS
+            if group and (is_full or self._one_by_one):
+                break
+            group.append(self._waiting.popleft())
+        self._one_by_one = max(self._one_by_one - 1, 0)
+        return group
+
+    async def _linger(self) -> None:
+        size = sum(request.size_in_bytes for request in self._waiting)
+        with trio.move_on_after(self._config.append_linger_ms / 1000):
+            while size < self._config.max_message_bytes:
+                request = await self._mailbox.receive(lambda _request: False)
+                if request is not None:
+                    self._waiting.append(request)
+                    size += request.size_in_bytes
+
+    async def _let_answered_callers_join(self) -> None:
+        """Run after the callers that were answered, whose next requests can share the batch of those that wait."""
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        self._take_queued()
+
+    def _take_queued(self) -> None:
+        while True:
+            try:
+                request = self._mailbox.receive_nowait()
+            except trio.WouldBlock:
+                return
+            if request is not None:
+                self._waiting.append(request)
+
+    async def _append_group(self, group: list[AppendRequested]) -> None:
+        if not group:
+            return
+        self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
+        self._on_their_way = group
+        records = [record for request in group for record in request.records]
+        outcome = await _outcome(self._producer.append(records))
+        if isinstance(outcome, RefusedError) and len(group) > 1:
+            # The records of one request may be why, or the timestamps of several in one batch.
+            self._on_their_way = []
+            self._waiting.extendleft(reversed(group))
+            self._one_by_one = len(group)
+            return
+        self._answer_group(outcome)
+
+    def _answer_group(self, outcome: int | KraftError) -> None:
+        group, self._on_their_way = self._on_their_way, []
+        for request in group:
+            request.reply.answer(outcome)
+            if isinstance(outcome, int):
+                outcome += len(request.records)
+
+
+async def _outcome(appending: Awaitable[int]) -> int | KraftError:
+    try:
+        return await appending
+    except (RecordTooLargeError, RefusedError, OutcomeUnknownError) as error:
+        return error
+
+
+@attrs.frozen
+class _Begun:
+    """A batch of one request, and the leader's answer to it."""
+
+    batch: BegunBatch
+    reply: Reply[ProducePartitionResponse]
+
+
+class _Leaders:
+    """Finds the leader that this node knows, for the producer."""
+
+    def __init__(
+        self, config: NodeConfig, client: NetworkClient, view: Published[QuorumView], random_source: random.Random
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._view = view
+        self._random = random_source
+
+    async def find(self) -> ProducerLeader:
+        """Wait until this node knows a leader.  Raises NetworkError if the leader's endpoint is not known."""
+        view = await self._view.wait_for(lambda view: view.leader_id is not None)
+        if view.leader_mailbox is not None:
+            return _OwnLeader(view.leader_mailbox, self._config.request_timeout_ms)
+        endpoint = view.leader_endpoint(self._config.controller_listener_name)
+        if endpoint is None:
+            raise NetworkError(f"node {view.leader_id} leads, and it is not known where it listens")
+        return _OtherLeader(view.leader_id, endpoint, self._client, self._config)
+
+    async def prepare_another(self) -> None:
+        await trio.sleep(self._config.retry_backoff_ms * self._random.uniform(1.0, 2.0) / 1000)
+
+
+@attrs.frozen
+class _OwnLeader:
+    """This node's LeaderReplication."""
+
+    mailbox: Mailbox[LeaderMessage]
+    timeout_ms: int
+
+    async def init_producer_id(self) -> InitProducerIdResponse:
+        reply: Reply[int | None] = Reply()
+        if await deliver(self.mailbox, ProducerIdRequested(reply)):
+            producer_id = await reply.receive()
+            if producer_id is not None:
+                return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return InitProducerIdResponse(error=ErrorCode.not_leader_or_follower)
+
+    async def produce(self, batch: bytes) -> ProducePartitionResponse:
+        reply: Reply[ProducePartitionResponse] = Reply()
+        if await deliver(self.mailbox, ProduceReceived(batch, peek_header(batch), self.timeout_ms, reply)):
+            return await reply.receive()
+        return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
+
+
+@attrs.frozen
+class _OtherLeader:
+    """A leader on another node, asked through the node's own network client."""
+
+    leader_id: int | None
+    endpoint: Endpoint
+    client: NetworkClient
+    config: NodeConfig
+
+    async def init_producer_id(self) -> InitProducerIdResponse:
+        timeout_ms = self.config.request_timeout_ms
+        try:
+            return await self.client.request(self.endpoint, INIT_PRODUCER_ID, InitProducerIdRequest(), timeout_ms)
+        except (NetworkError, UnsupportedVersionError) as error:
+            log.info("no producer id", reason=str(error))
+            raise
+
+    async def produce(self, batch: bytes) -> ProducePartitionResponse:
+        timeout_ms = self.config.request_timeout_ms
+        partition = ProducePartition(
+            topic_name=self.config.topic_name, topic_id=self.config.topic_id, partition=0, records=batch
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, partitions=(partition,))
+        try:
+            response = await self.client.request(self.endpoint, PRODUCE, request, timeout_ms + timeout_ms // 2)
+        except (NetworkError, UnsupportedVersionError) as error:
+            log.info("append not answered", leader_id=self.leader_id, reason=str(error))
+            raise
+        if len(response.partitions) != 1:
+            raise NetworkError(f"Produce: answered for {len(response.partitions)} partitions, 1 was asked for")
+        return response.partitions[0]
