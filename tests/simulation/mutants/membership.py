@@ -10,7 +10,8 @@ from unittest import mock
 import trio
 
 from kraft_trio.actors.context.replica_progress import ProgressTable
-from kraft_trio.actors.election.election import Election, role_changes
+from kraft_trio.actors.election import role_changes
+from kraft_trio.actors.election.election import Election
 from kraft_trio.actors.election.role_changes import Situation
 from kraft_trio.actors.election.vote_round import VoteRound
 from kraft_trio.actors.membership import voter_change_coordinator
