@@ -20,6 +20,7 @@ from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
 from kraft_trio.config.sasl_fields import SASL_KEYS
 from kraft_trio.config.tls_fields import TLS_KEYS
+from kraft_trio.diagnosis.findings.table import RULES
 from kraft_trio.kv.budget import (
     KEYS_PER_PIECE,
     MAX_ANSWER_BYTES,
@@ -33,7 +34,6 @@ from kraft_trio.kv.budget import (
 from kraft_trio.kv.proto_json import MAX_ITEMS
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
-from kraft_trio.protocol.findings.table import RULES
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
 from kraft_trio.security.sasl_mechanisms import MAX_SCRAM_TOKEN_BYTES
 from kraft_trio.simulation import Cluster

@@ -44,13 +44,13 @@ from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError, StorageFailure, leaves
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.metrics.text_format import Sample
 from kraft_trio.protocol.read_barrier import ReadIndex
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.security.access_control import AccessControl

@@ -18,10 +18,10 @@ from kraft_trio.client.claims import CLIENT_ID, ask_all
 from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.config.values import PLAINTEXT
+from kraft_trio.diagnosis.finding import Severity
+from kraft_trio.diagnosis.quorum_findings import contradictions, findings
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.errors import NetworkError
-from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.quorum_findings import contradictions, findings
-from kraft_trio.protocol.quorum_situation import Claim, Situation
 
 _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWatermark")
 

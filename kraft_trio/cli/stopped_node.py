@@ -15,10 +15,10 @@ from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.config import NodeConfig
 from kraft_trio.config.kafka_start import why_kafkas
 from kraft_trio.config.values import parse_endpoint
+from kraft_trio.diagnosis.finding import room_text
+from kraft_trio.diagnosis.findings.machines import LITTLE_BYTES
+from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, Situation, runs_nevertheless
 from kraft_trio.errors import StorageError, StorageFailure
-from kraft_trio.protocol.finding import room_text
-from kraft_trio.protocol.findings.machines import LITTLE_BYTES
-from kraft_trio.protocol.quorum_situation import Claim, FoundHere, Situation, runs_nevertheless
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id

@@ -27,14 +27,14 @@ from kraft_trio.client.told_status import (
     whole_of,
 )
 from kraft_trio.config.sasl_fields import Login
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
-from kraft_trio.protocol.quorum_situation import (
+from kraft_trio.diagnosis.quorum_situation import (
     Claim,
     LeaderReport,
     ObserverReport,
     Situation,
     VoterReport,
 )
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import LoginRefusedError

@@ -18,10 +18,10 @@ from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
 from kraft_trio.client.snapshot_piece import snapshot_piece
 from kraft_trio.config.values import parse_endpoint
+from kraft_trio.diagnosis.findings.controllers import is_controller
+from kraft_trio.diagnosis.quorum_situation import Situation
 from kraft_trio.errors import NetworkError, ProtocolError, RefusedError, UnsupportedVersionError
-from kraft_trio.protocol.findings.controllers import is_controller
 from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster
-from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.storage.disk import Buffer
 from kraft_trio.storage.snapshot_reader import SnapshotBatches

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraft_trio.protocol.quorum_findings import contradictions, findings
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_findings import contradictions, findings
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 
 def explanation_fields(situation: Situation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Final, TypeGuard
 
 from kraft_trio.config.key import MAX_INT32
-from kraft_trio.protocol.quorum_situation import Restored
+from kraft_trio.diagnosis.quorum_situation import Restored
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
 from kraft_trio.tracing.event_feed import SHARED_ID
 

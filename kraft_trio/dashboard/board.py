@@ -12,8 +12,8 @@ from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, ReplicaState
 from kraft_trio.dashboard.node_watch import NodeWatch
 from kraft_trio.dashboard.quorum_watch import QuorumWatch
-from kraft_trio.protocol.quorum_situation import LeaderReport, Situation, survivals
-from kraft_trio.protocol.survival import Survival
+from kraft_trio.diagnosis.quorum_situation import LeaderReport, Situation, survivals
+from kraft_trio.diagnosis.survival import Survival
 from kraft_trio.protocol.types import directory_id_to_text
 
 

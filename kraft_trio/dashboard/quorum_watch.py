@@ -14,8 +14,8 @@ from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.client.told_status import MAX_NODES
 from kraft_trio.dashboard.history import History
 from kraft_trio.dashboard.node_watch import NodeWatch
+from kraft_trio.diagnosis.quorum_situation import Situation
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
-from kraft_trio.protocol.quorum_situation import Situation
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.network import Network
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 

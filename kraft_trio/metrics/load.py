@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.limits.refusals import Refusals
 
 
 @attrs.frozen

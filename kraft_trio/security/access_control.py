@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ProtocolError
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.logs import get_logger
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.acl_file import AclFile, read_acls
 from kraft_trio.security.api_access import OF_REPLICAS, need_of

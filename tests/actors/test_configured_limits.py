@@ -10,8 +10,8 @@ import trio
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError
+from kraft_trio.limits.voter_change_rate import VoterChangeRate
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
-from kraft_trio.protocol.voter_change_rate import VoterChangeRate
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.storage.batch import NewRecord, encode_batch

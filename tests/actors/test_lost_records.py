@@ -8,9 +8,9 @@ from typing import Any
 import structlog.testing
 
 from kraft_trio.client.claims import ask_all
+from kraft_trio.diagnosis.finding import Severity
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.node import Node
-from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.expectations import values_of
 from kraft_trio.status.own_view import own_view

@@ -7,7 +7,7 @@ import json
 import trio
 
 from kraft_trio.client.claims import ask_all
-from kraft_trio.protocol.quorum_findings import findings
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step

@@ -12,9 +12,9 @@ import trio
 
 from kraft_trio.actors.context.restored_voters import OLD_COPY
 from kraft_trio.client.claims import ask_all
+from kraft_trio.diagnosis.finding import Finding, Severity
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.node import Node
-from kraft_trio.protocol.finding import Finding, Severity
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
 from tests.support.on_cluster import on_cluster

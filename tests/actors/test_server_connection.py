@@ -20,7 +20,7 @@ from kraft_trio.actors.peers.answers import Answer, Awaited, Ready
 from kraft_trio.actors.waiting.memory_budget import MemoryBudget
 from kraft_trio.channels import Reply
 from kraft_trio.errors import UnsupportedVersionError
-from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, FETCH_SNAPSHOT, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse

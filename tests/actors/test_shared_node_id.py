@@ -13,10 +13,10 @@ import trio
 
 from kraft_trio.actors.context.shared_node_id import SAID_EVERY_S, SharedReplicas
 from kraft_trio.client.claims import ask_all
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.environment import Environment
 from kraft_trio.errors import StorageError
 from kraft_trio.node import Node
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster

@@ -11,9 +11,9 @@ import structlog.testing
 from kraft_trio import open_node
 from kraft_trio.cli.static_voters_recovery import accept_static_voters
 from kraft_trio.client.claims import ask_all
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.errors import StorageError
 from kraft_trio.node import Node
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from kraft_trio.cli import explain_command, run
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport
+from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.security.tls_network import TlsNetwork

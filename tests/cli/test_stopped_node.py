@@ -15,7 +15,7 @@ from kraft_trio.cli import explain_command, run, stopped_node
 from kraft_trio.cli.directory_info import describe_directory
 from kraft_trio.cli.stopped_node import directory_problem, with_directory
 from kraft_trio.config.jaas import PLAIN_MODULE
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import SaslNetwork

@@ -11,8 +11,8 @@ from kraft_trio.client.claims import ask_all, completed
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.config.sasl_fields import SCRAM_SHA_256, Login
 from kraft_trio.config.values import STANDARD_AUTHORIZER
-from kraft_trio.protocol.quorum_findings import contradictions, findings
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_findings import contradictions, findings
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.security.sasl_network import SaslNetwork
 from kraft_trio.security.scram_credential import ScramCredential

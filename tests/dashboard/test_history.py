@@ -8,7 +8,7 @@ import attrs
 
 from kraft_trio.client.claims import Told
 from kraft_trio.dashboard.history import KEPT, MAX_TEXT, History
-from kraft_trio.protocol.quorum_situation import Claim
+from kraft_trio.diagnosis.quorum_situation import Claim
 
 
 def told(

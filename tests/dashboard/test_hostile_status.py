@@ -26,7 +26,7 @@ from kraft_trio.client.told_status import (
 )
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
-from kraft_trio.protocol.quorum_situation import Claim, Restored, Situation
+from kraft_trio.diagnosis.quorum_situation import Claim, Restored, Situation
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.just(10**400), st.just(-(10**400))

@@ -13,7 +13,7 @@ from kraft_trio.client.claims import Told
 from kraft_trio.dashboard.board import board_of
 from kraft_trio.dashboard.node_watch import NodeWatch
 from kraft_trio.dashboard.quorum_watch import ANSWER_MS, ASK_EVERY_S, FORGET_S, QuorumWatch
-from kraft_trio.protocol.quorum_situation import Claim
+from kraft_trio.diagnosis.quorum_situation import Claim
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from tests.support.on_cluster import on_cluster

@@ -14,12 +14,12 @@ from kraft_trio.actors.context.request_failures import RequestFailures
 from kraft_trio.actors.context.restored_voters import RestoredVoters
 from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.client.admin import AdminClient
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.metrics.definitions import METRICS, metrics_of
 from kraft_trio.metrics.load import NodeLoad
 from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.metrics.text_format import as_text, families
 from kraft_trio.node import Node
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached, leader_of
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
 from kraft_trio.simulation import Cluster, simulate

@@ -15,7 +15,7 @@ from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
-from kraft_trio.protocol.refusals import Refusals
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.acl_file import parse_acls

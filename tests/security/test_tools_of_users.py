@@ -15,8 +15,8 @@ from kraft_trio.client.connecting import open_connection
 from kraft_trio.config.sasl_fields import SCRAM_SHA_256, Login
 from kraft_trio.config.secret import Secret
 from kraft_trio.config.values import STANDARD_AUTHORIZER
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.errors import NetworkError, RefusedError
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.security.sasl_network import LoginRefusedError, SaslNetwork
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_file import add_to_scram_file

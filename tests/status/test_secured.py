@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from kraft_trio.protocol.findings import machines
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.findings import machines
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.security.certificates import KEY_STORE, TRUST_STORE, Certificate, first_expiry
 from kraft_trio.status import explained
 from kraft_trio.status.explained import Explained

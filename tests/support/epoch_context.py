@@ -21,8 +21,8 @@ from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.actors.peers.own_address import OwnAddress
 from kraft_trio.actors.peers.voter_addresses import VoterAddresses
 from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.messages import ElectionMessage, Stamp
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoints, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster

@@ -21,8 +21,8 @@ from kraft_trio.actors.peers.own_address import OwnAddress
 from kraft_trio.actors.peers.voter_addresses import VoterAddresses
 from kraft_trio.actors.snapshots.snapshot_fetch import SnapshotFetch
 from kraft_trio.config import NodeConfig
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.messages import ElectionMessage, LeaderHeardOf, Stamp
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.waits import retry_backoff_ms
 from kraft_trio.storage.log import Log

@@ -6,10 +6,10 @@ from typing import Final
 
 import trio
 
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import BeginQuorumEpochReceived, ElectionMessage, EndQuorumEpochReceived, VoteReceived
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH, EpochAllowance, highest_requested_epoch
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.protocol.types import Endpoints
 
 log = get_logger(__name__)

@@ -26,6 +26,7 @@ from kraft_trio.actors.membership.voter_change import (
 )
 from kraft_trio.actors.replication.leader_replication import LeaderReplication
 from kraft_trio.channels import drain
+from kraft_trio.limits.voter_change_rate import VoterChangeRate
 from kraft_trio.messages import (
     AddVoterReceived,
     LeadershipLost,
@@ -38,7 +39,6 @@ from kraft_trio.messages import (
     VoterChangeMessage,
 )
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
-from kraft_trio.protocol.voter_change_rate import VoterChangeRate
 from kraft_trio.protocol.voter_changes import (
     Refused,
     add_voter,

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from kraft_trio.protocol.connection_limits import Activity, ConnectionLimits, ConnectionWatch
+from kraft_trio.limits.connection_limits import Activity, ConnectionLimits, ConnectionWatch
 
 RESERVED_PLACES: Final = 64
 """Places for controller listeners only, if clients have other listeners.  At most a quarter of all places."""

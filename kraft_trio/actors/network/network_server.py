@@ -16,9 +16,9 @@ from kraft_trio.actors.network.server_connection import ServerConnection
 from kraft_trio.actors.waiting.memory_budget import MemoryBudget
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import AddressError
+from kraft_trio.limits.connection_limits import ConnectionLimits
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.logs import get_logger
-from kraft_trio.protocol.connection_limits import ConnectionLimits
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.wire.network import Listener, Network
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from kraft_trio.errors import (
     StorageFailure,
     UnsupportedVersionError,
 )
+from kraft_trio.limits.connection_limits import Activity
+from kraft_trio.limits.refusals import Refusals
 from kraft_trio.logs import get_logger
-from kraft_trio.protocol.connection_limits import Activity
-from kraft_trio.protocol.refusals import Refusals
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 
 from kraft_trio.client.claims import ask_all
-from kraft_trio.protocol.quorum_findings import findings
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation.script.parts import EPOCH, NODE, NODES, OFFSET, QUOTED, QUOTED_LIST, choice
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register

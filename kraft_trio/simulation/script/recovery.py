@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 import trio
 
 from kraft_trio.client.claims import ask_all
+from kraft_trio.diagnosis.finding import Finding
+from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.errors import KraftError
 from kraft_trio.node import Node
-from kraft_trio.protocol.finding import Finding
-from kraft_trio.protocol.quorum_findings import findings
 from kraft_trio.protocol.roles import Resigned, Role
 from kraft_trio.protocol.types import ReplicaKey, directory_id_to_text
 from kraft_trio.simulation.clients.administrator import Request

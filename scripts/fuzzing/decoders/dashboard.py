@@ -11,7 +11,7 @@ from kraft_trio.client.explanation import explanation_fields
 from kraft_trio.dashboard.board import explained_fields
 from kraft_trio.dashboard.history import History
 from kraft_trio.dashboard.told_situation import BadSituation, situation_of_json
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from scripts.fuzzing.decoder import Decoder
 
 EVENT = {"id": 1, "atMs": 1700000000000, "what": "role", "role": "Leader", "was": "Candidate", "epoch": 5, "by": "x"}

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.findings.machines import DAY_MS
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, VoterReport
+from kraft_trio.diagnosis.findings.machines import DAY_MS
+from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import START, Finding, Severity, capitalized, joined, room_text, with_file
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.finding import START, Finding, Severity, capitalized, joined, room_text, with_file
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
 """A disk with less left is reported."""

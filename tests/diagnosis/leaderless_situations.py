@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.diagnosis.quorum_situation import Situation
 from kraft_trio.protocol.types import directory_id_to_text
-from tests.protocol.situations import (
+from tests.diagnosis.situations import (
     NEW,
     OLD,
     bare,

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kraft_trio.protocol.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.static_voters import disjoint_majorities
 from kraft_trio.protocol.types import ReplicaKey
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import attrs
 
-from kraft_trio.protocol.quorum_situation import Claim, Situation, end_of, runs_nevertheless
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation, end_of, runs_nevertheless
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from kraft_trio.protocol.voter_set import majority_of
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import attrs
 
+from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, LeaderReport, ObserverReport, Situation
 from kraft_trio.protocol.kafka_cluster import KafkaCluster, RegisteredBroker
-from kraft_trio.protocol.quorum_situation import Claim, FoundHere, LeaderReport, ObserverReport, Situation
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from tests.protocol.situations import NEW, OFFLINE, OLD, UP, kafka, led, says, silent
+from tests.diagnosis.situations import NEW, OFFLINE, OLD, UP, kafka, led, says, silent
 
 
 def controller(node_id: int, leader: int | None = 1, registered: tuple[int, ...] = (1, 2, 3)) -> Claim:

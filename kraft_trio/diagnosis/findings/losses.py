@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kraft_trio.protocol.finding import Finding, Severity, capitalized, joined, listed, quorum_command
-from kraft_trio.protocol.findings.bootstrap import looks_in_vain
-from kraft_trio.protocol.quorum_situation import Claim, Restored, Situation
+from kraft_trio.diagnosis.finding import Finding, Severity, capitalized, joined, listed, quorum_command
+from kraft_trio.diagnosis.findings.bootstrap import looks_in_vain
+from kraft_trio.diagnosis.quorum_situation import Claim, Restored, Situation
 
 
 def two_leaders(situation: Situation) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.protocol.connection_limits import Activity, ConnectionLimits, ConnectionWatch
+from kraft_trio.limits.connection_limits import Activity, ConnectionLimits, ConnectionWatch
 
 LIMITS = ConnectionLimits(first_request_s=5, idle_s=600)
 KIB = 1024

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.diagnosis.survival import Survival, survival_of
+from kraft_trio.diagnosis.tls_problems import tls_problem
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 from kraft_trio.protocol.replica_health import ReplicaHealth
-from kraft_trio.protocol.survival import Survival, survival_of
-from kraft_trio.protocol.tls_problems import tls_problem
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.findings.table import RULES
-from kraft_trio.protocol.quorum_findings import contradictions, findings
-from kraft_trio.protocol.quorum_situation import Situation, survivals
-from tests.protocol import controllers_situations, leaderless_situations, led_situations
-from tests.protocol.situations import (
+from kraft_trio.diagnosis.finding import Severity
+from kraft_trio.diagnosis.findings.table import RULES
+from kraft_trio.diagnosis.quorum_findings import contradictions, findings
+from kraft_trio.diagnosis.quorum_situation import Situation, survivals
+from tests.diagnosis import controllers_situations, leaderless_situations, led_situations
+from tests.diagnosis.situations import (
     ALL,
     NEW,
     OFFLINE,

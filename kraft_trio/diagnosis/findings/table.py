@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraft_trio.protocol.findings import (
+from kraft_trio.diagnosis.findings import (
     bootstrap,
     connecting,
     controllers,
@@ -15,7 +15,7 @@ from kraft_trio.protocol.findings import (
     machines,
     voter_sets,
 )
-from kraft_trio.protocol.findings.rule import CRITICAL, NOTE, OK, WARNING, Rule, When
+from kraft_trio.diagnosis.findings.rule import CRITICAL, NOTE, OK, WARNING, Rule, When
 
 RULES: Final = (
     Rule(

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
-from kraft_trio.protocol.findings.bootstrap import looks_in_vain
-from kraft_trio.protocol.findings.led import report_of
+from kraft_trio.diagnosis.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
+from kraft_trio.diagnosis.findings.bootstrap import looks_in_vain
+from kraft_trio.diagnosis.findings.led import report_of
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
-from kraft_trio.protocol.quorum_situation import Claim, Situation
 
 SHOWN: Final = 20
 """Ids that one finding lists."""

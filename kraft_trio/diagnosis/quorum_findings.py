@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kraft_trio.protocol.finding import Finding, Severity
-from kraft_trio.protocol.findings.table import RULES
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.finding import Finding, Severity
+from kraft_trio.diagnosis.findings.table import RULES
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 
 def findings(situation: Situation) -> tuple[Finding, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import (
+from kraft_trio.diagnosis.finding import (
     RECOVER,
     START,
     Finding,
@@ -19,13 +19,13 @@ from kraft_trio.protocol.finding import (
     start_command,
     with_file,
 )
-from kraft_trio.protocol.findings.connecting import CLOSED_LINE, is_closed
-from kraft_trio.protocol.findings.identities import has_other_directory
-from kraft_trio.protocol.findings.losses import newer_logs_here
-from kraft_trio.protocol.findings.machines import is_little_room
-from kraft_trio.protocol.quorum_situation import Claim, LeaderReport, Situation, VoterReport, runs_nevertheless
+from kraft_trio.diagnosis.findings.connecting import CLOSED_LINE, is_closed
+from kraft_trio.diagnosis.findings.identities import has_other_directory
+from kraft_trio.diagnosis.findings.losses import newer_logs_here
+from kraft_trio.diagnosis.findings.machines import is_little_room
+from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, Situation, VoterReport, runs_nevertheless
+from kraft_trio.diagnosis.survival import survival_of
 from kraft_trio.protocol.replica_health import Health
-from kraft_trio.protocol.survival import survival_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from kraft_trio.protocol.voter_set import majority_of
 from kraft_trio.protocol.waits import FETCH_MAX_WAIT_MS

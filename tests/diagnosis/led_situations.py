@@ -6,10 +6,10 @@ from uuid import UUID
 
 import attrs
 
-from kraft_trio.protocol.findings.machines import LITTLE_BYTES
-from kraft_trio.protocol.quorum_situation import Restored, Situation, VoterReport
+from kraft_trio.diagnosis.findings.machines import LITTLE_BYTES
+from kraft_trio.diagnosis.quorum_situation import Restored, Situation, VoterReport
 from kraft_trio.protocol.types import OffsetAndEpoch
-from tests.protocol.situations import (
+from tests.diagnosis.situations import (
     ALL,
     LAGGING,
     NEW,

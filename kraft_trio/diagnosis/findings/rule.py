@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
-from kraft_trio.protocol.finding import Finding, Severity
-from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.diagnosis.finding import Finding, Severity
+from kraft_trio.diagnosis.quorum_situation import Situation
 
 OK, NOTE, WARNING, CRITICAL = Severity
 

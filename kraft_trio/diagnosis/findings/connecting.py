@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import (
+from kraft_trio.diagnosis.finding import (
     Finding,
     Severity,
     capitalized,
@@ -15,8 +15,8 @@ from kraft_trio.protocol.finding import (
     recover_text,
     start_command,
 )
-from kraft_trio.protocol.quorum_situation import Claim, Situation, runs_nevertheless
-from kraft_trio.protocol.tls_problems import tls_problem
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation, runs_nevertheless
+from kraft_trio.diagnosis.tls_problems import tls_problem
 from kraft_trio.protocol.voter_set import majority_of
 
 CLOSED: Final = ("closed the connection", "Connection reset", "frame length")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.quorum_findings import findings
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.finding import Severity
+from kraft_trio.diagnosis.quorum_findings import findings
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
-from tests.protocol.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
+from tests.diagnosis.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
 
 
 def test_what_can_be_done_comes_as_a_command() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_trio.protocol.finding import Finding, Severity, capitalized
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.finding import Finding, Severity, capitalized
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 KEY: Final = "`controller.quorum.bootstrap.servers`"
 

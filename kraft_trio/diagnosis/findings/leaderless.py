@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from kraft_trio.protocol.finding import (
+from kraft_trio.diagnosis.finding import (
     Finding,
     Severity,
     ids_text,
@@ -16,9 +16,9 @@ from kraft_trio.protocol.finding import (
     recover_text,
     start_command,
 )
-from kraft_trio.protocol.findings.electorate import Electorate
-from kraft_trio.protocol.findings.voter_sets import lacks_voters
-from kraft_trio.protocol.quorum_situation import Claim, Situation, end_of
+from kraft_trio.diagnosis.findings.electorate import Electorate
+from kraft_trio.diagnosis.findings.voter_sets import lacks_voters
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation, end_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
 
 

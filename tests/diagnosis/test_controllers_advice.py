@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.protocol.finding import Severity
-from kraft_trio.protocol.quorum_findings import findings
-from kraft_trio.protocol.quorum_situation import Situation
-from tests.protocol.controllers_situations import SITUATIONS, cluster, fenced, fetched_by
-from tests.protocol.situations import says
+from kraft_trio.diagnosis.finding import Severity
+from kraft_trio.diagnosis.quorum_findings import findings
+from kraft_trio.diagnosis.quorum_situation import Situation
+from tests.diagnosis.controllers_situations import SITUATIONS, cluster, fenced, fetched_by
+from tests.diagnosis.situations import says
 
 ASKED = "host1:9093,host2:9093,host3:9093"
 QUORUM = f"kraft metadata-quorum --bootstrap-controller {ASKED}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kraft_trio.protocol.finding import Finding, Severity, ids_text, quorum_command
-from kraft_trio.protocol.findings.voter_sets import lacks_voters
-from kraft_trio.protocol.quorum_situation import Claim, Situation, VoterReport
+from kraft_trio.diagnosis.finding import Finding, Severity, ids_text, quorum_command
+from kraft_trio.diagnosis.findings.voter_sets import lacks_voters
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation, VoterReport
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 
 

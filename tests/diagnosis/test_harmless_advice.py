@@ -9,10 +9,10 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.protocol.quorum_findings import findings
-from kraft_trio.protocol.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_findings import findings
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from tests.protocol.situations import says, silent
+from tests.diagnosis.situations import says, silent
 
 IDS = (1, 2, 3)
 DISKS = st.sampled_from([UUID(int=number) for number in (1, 2, 3)])

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from kraft_trio.protocol.quorum_situation import Situation
+from kraft_trio.diagnosis.quorum_situation import Situation
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 
 START: Final = "kraft server start -c FILE"
