@@ -45,11 +45,13 @@ class Environment:
     disk: Disk
     random: random.Random = attrs.field(factory=random.Random)
     wall_clock_ms: Callable[[], int] = _system_clock_ms
-    """Milliseconds since 1970, for record timestamps only."""
+    """Milliseconds since 1970, for what a node writes or reports: timestamps, request ids, traces, events and metrics.
+    No timeout of the quorum depends on it."""
     clock_s: Callable[[], float] = _system_clock_s
     """Seconds on a clock that never stops or jumps, for read leases only."""
     secret_bits: Callable[[int], int] = secrets.randbits
-    """Returns the given number of unguessable random bits, for producer ids."""
+    """Returns the given number of unguessable random bits, for the ids of producers, requests, processes and
+    witness incarnations."""
     has_virtual_time: bool = False
     """Whether time is virtual, so that CPU time means nothing."""
     watch: Callable[[Any], object] = _unwatched

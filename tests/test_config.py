@@ -312,7 +312,7 @@ def test_a_default_that_shorter_timeouts_cap_is_no_news() -> None:
     assert parse_config({**MINIMAL, "controller.quorum.election.timeout.ms": "100"}).warnings == ()
 
 
-def test_plaintext_asks_for_no_security() -> None:
+def test_plaintext_without_security_keys_is_not_refused() -> None:
     parse_config({**MINIMAL, "security.inter.broker.protocol": "plaintext"})
 
 

@@ -78,11 +78,11 @@ def test_directory_with_metadata_records_is_refused_and_stays(kafkas: dict[str, 
 
 
 @pytest.mark.parametrize("key", ["kraft.unsafe.kafka.directory", "kraft.witness"])
-def test_operator_may_mean_it(kafkas: dict[str, str], key: str) -> None:
+def test_start_is_not_refused_when_the_operator_means_it(kafkas: dict[str, str], key: str) -> None:
     trio.run(started, NodeConfig.from_mapping({**kafkas, key: "true"}))
 
 
-def test_other_topic_has_no_metadata_records(tmp_path: Path) -> None:
+def test_other_topic_is_not_refused_for_metadata_records(tmp_path: Path) -> None:
     config = formatted(properties(tmp_path, kraft_topic_name="orders"))
     trio.run(appended, config, NO_OP)
     trio.run(appended, config, NO_OP)
@@ -140,5 +140,5 @@ def test_file_of_kafka_is_refused(tmp_path: Path, more: dict[str, str], named: s
         {"process.roles": "broker,controller", "kraft.topic.name": "orders"},
     ],
 )
-def test_file_for_kraft_trio_may_have_keys_of_kafka(tmp_path: Path, more: dict[str, str]) -> None:
+def test_file_for_kraft_trio_is_not_refused_for_keys_of_kafka(tmp_path: Path, more: dict[str, str]) -> None:
     trio.run(appended, formatted({**properties(tmp_path), **more}), b"x")

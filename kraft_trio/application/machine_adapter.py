@@ -121,7 +121,7 @@ class MachineAdapter(Generic[T, R]):
     def request_headers(self, request_id: UUID) -> tuple[tuple[str, bytes], ...]:
         """The headers of a record with that request.
 
-        Each asks for the rule: a node may later begin with a snapshot of an older build, which does not tell of it.
+        Each asks for the rule, because a node may later begin with a snapshot of version 1, which does not name it.
         """
         return (REQUEST_HEADER, request_id.bytes), (RULE_HEADER, RULE)
 

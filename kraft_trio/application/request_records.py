@@ -15,10 +15,10 @@ from kraft_trio.storage.batch import NewRecord, Record
 _MARK: Final = "kraft.requests"
 """The header of a snapshot's first record.  Its value is the number of requests, whose records follow."""
 _AHEAD: Final = "kraft.requests.ahead"
-"""A second header, of a table that no longer trusts times: its `ahead_ms`.  Older builds ignore the header."""
+"""A second header, of a table that no longer trusts times: its `ahead_ms`.  Readers of version 1 ignore the header."""
 _VERSION: Final = 1
 _VERSION_AHEAD: Final = 2
-"""Written after a clock was ahead.  Older builds refuse it, because they would judge requests otherwise."""
+"""Written after a clock was ahead.  Readers of version 1 refuse it, because they would judge requests otherwise."""
 
 
 def request_records(table: RequestTable, own: Iterable[NewRecord | bytes]) -> Iterator[NewRecord | bytes]:

@@ -38,7 +38,7 @@ class ReplicaSnapshots:
 async def ask_for_snapshots(
     connection: Connection, endpoint: Endpoint, request: ReplicaSnapshotsRequest, timeout_ms: int
 ) -> ReplicaSnapshots:
-    """Raises RefusedError, NetworkError, and UnsupportedVersionError for a node of Apache Kafka or an older version."""
+    """Raises RefusedError, NetworkError, and UnsupportedVersionError for a node of Apache Kafka."""
     try:
         told = await ask(connection, REPLICA_SNAPSHOTS, request, timeout_ms)
     except UnsupportedVersionError as error:

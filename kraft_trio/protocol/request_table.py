@@ -68,9 +68,9 @@ class RequestLimits:
 class RequestTable:
     """The newest requests in the order of the log.
 
-    Builds before the rule above trusted times: they also forgot what was older than an hour by the newest record, and a
-    floor never fell.  A log of theirs must give the same state when it is read again.  So a table trusts times until
-    `distrust_times`, which the log asks for.
+    A table trusts times until `distrust_times`, which records with the header `kraft.request.rule` ask for: it also
+    forgets what is older than an hour by the newest record, and its floor never falls.  So a log gives the same state
+    whenever it is read, also the part before the first such record.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Encodes a batch of one large record in short steps, without copying its value.
 
-Only an older version or Apache Kafka can have put such a record into the log.
+The record comes from the application's state, or from a log that Apache Kafka has written.
 """
 
 from __future__ import annotations

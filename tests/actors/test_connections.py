@@ -70,7 +70,7 @@ async def test_only_a_connection_that_has_proved_itself_may_send_much(cluster: C
 @pytest.mark.parametrize("sent", [b"", HELLO[:7], HELLO], ids=["nothing", "half a request", "a request"])
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 @on_cluster(voters=1)
-async def test_a_connection_that_ends_early_ends_itself_only(cluster: Cluster, sent: bytes, reset: bool) -> None:
+async def test_a_connection_that_ends_early_does_not_end_the_node(cluster: Cluster, sent: bytes, reset: bool) -> None:
     set_timing(cluster)
     leader = await cluster.wait_for_leader()
     stream = await cluster.network.seen_from(CLIENT).connect(cluster.endpoint_of(1))

@@ -104,7 +104,7 @@ async def test_large_uncompressed_batches_leave_the_loop() -> None:
     assert thread.jobs > 2
 
 
-async def test_cancelled_check_gives_its_turn_away(autojump_clock: object) -> None:
+async def test_cancelled_check_does_not_keep_its_turn(autojump_clock: object) -> None:
     thread = HeldThread()
     checker = RecordChecker(thread, CAP, CAP)
     batch = bombs.tiny_records(Compression.ZSTD, 20_000)

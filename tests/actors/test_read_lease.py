@@ -94,7 +94,7 @@ def test_a_sole_voter_waits_for_nobody() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.05, 0.1, 0.2])
-def test_a_lease_is_safe_up_to_the_drift_that_is_configured(limit: float) -> None:
+def test_no_lease_reads_stale_state_up_to_the_drift_that_is_configured(limit: float) -> None:
     simulate(leader_cut_off(limit), lease_setup(limit))
 
 

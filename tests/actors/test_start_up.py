@@ -103,7 +103,7 @@ class WithLostAndFound(SimulatedDisk):
         return super().list_directory(path)
 
 
-def test_a_directory_that_only_root_may_read_is_no_log() -> None:
+def test_a_directory_that_only_root_may_read_does_not_end_the_start() -> None:
     disk = WithLostAndFound()
     for name in ("/data", "/data/lost+found", "/data/events-0"):
         disk.make_directory(name)

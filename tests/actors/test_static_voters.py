@@ -159,7 +159,7 @@ async def test_changes_may_follow_each_other_when_each_has_committed(cluster: Cl
 
 
 @on_trimming_cluster(kraft_version=0, voters=1, observers=2, started=(1,))
-async def test_changes_may_follow_each_other_when_the_log_has_been_trimmed(cluster: Cluster) -> None:
+async def test_a_second_change_is_not_refused_when_the_log_has_been_trimmed(cluster: Cluster) -> None:
     await cluster.wait_for_leader()
     await edited(cluster, (1, 2), *cluster.machines)
     for node_id in (1, 2):

@@ -48,7 +48,7 @@ def test_writer_is_named(tmp_path: Path, mode: str, is_deleted: bool) -> None:
     refuse_used(str(tmp_path))
 
 
-def test_readers_and_neighbours_do_no_harm(tmp_path: Path) -> None:
+def test_a_directory_is_not_refused_for_readers_and_neighbours(tmp_path: Path) -> None:
     for name in ("node", "node-2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.log").touch()

@@ -56,7 +56,7 @@ def shown(status: Mapping[str, Any]) -> Any:
 
 
 @given(STATUSES)
-def test_any_status_is_shown_or_ignored(status: dict[str, Any]) -> None:
+def test_no_status_ends_the_dashboard(status: dict[str, Any]) -> None:
     shown(status_of(json.dumps(status)))
 
 

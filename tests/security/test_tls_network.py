@@ -71,7 +71,7 @@ async def test_a_client_refuses_a_server(certificate: trustme.LeafCert, reason: 
             await network.connect(endpoint)
 
 
-async def test_without_identification_any_host_will_do(tmp_path: Path) -> None:
+async def test_without_identification_no_host_is_refused(tmp_path: Path) -> None:
     keys = {**tls_keys(tmp_path, "client"), "ssl.endpoint.identification.algorithm": ""}
     network = client_network(write_client_file(tmp_path / "client", keys))
     listener = await server_with(issue(authority(), "other", "other.example")).listen(ANY_PORT)

@@ -110,7 +110,7 @@ class TestControlRecords:
         log.append_as_follower(encode_control_batch([VotersRecord(KAFKAS_VOTERS)], timestamp_ms=0, leader_epoch=1))
         assert log.voters.voters == KAFKAS_VOTERS
 
-    async def test_a_change_of_voters_wakes_those_who_wait_for_it(self) -> None:
+    async def test_a_change_of_voters_leaves_nobody_waiting_for_it(self) -> None:
         log = log_of()
         for change in (
             lambda: log.append_as_leader(encode_control_batch([VotersRecord(KAFKAS_VOTERS)], timestamp_ms=0), 1),
@@ -315,7 +315,7 @@ class TestHighWatermark:
         assert log.high_watermark is None
 
     @pytest.mark.parametrize("change", ["append", "truncate", "sync"])
-    async def test_other_changes_wake_too(self, change: str) -> None:
+    async def test_other_changes_leave_nobody_waiting(self, change: str) -> None:
         log = log_of(1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.changed.park)

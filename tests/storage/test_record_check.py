@@ -84,13 +84,13 @@ _records = st.lists(
 
 
 @given(records=_records, compression=st.sampled_from(Compression))
-def test_what_is_encoded_is_accepted(records: list[NewRecord], compression: Compression) -> None:
+def test_what_is_encoded_is_not_refused(records: list[NewRecord], compression: Compression) -> None:
     encoded = encode_batch(records, timestamp_ms=5000, base_offset=77, compression=compression)
     check_records(encoded, 0, peek_header(encoded), CAP)
 
 
 @pytest.mark.parametrize("count", [64, 65, 8192, 8193])
-def test_batches_of_many_records_are_accepted(count: int) -> None:
+def test_batches_of_many_records_are_not_refused(count: int) -> None:
     encoded = batch(*[b"v"] * count)
     check_records(encoded, 0, peek_header(encoded), CAP)
 
@@ -152,7 +152,7 @@ def test_overlong_numbers_are_judged_as_the_decoder_judges_them(extra: list[int]
     assert verdict_of_the_check(buffer, 0, header) == verdict_of_the_decoder(buffer, 0, header)
 
 
-def test_a_number_in_two_bytes_where_one_would_do_is_accepted() -> None:
+def test_a_number_in_two_bytes_where_one_would_do_is_not_refused() -> None:
     content = b"\x00" + wide(3, 1) + wide(0, 1) + wide(1, 1) + b"k" + wide(1, 1) + b"v" + b"\x00"
     buffer, header = with_records(wide(len(content), 1) + content, 1)
     check_records(buffer, 0, header, CAP)
@@ -243,7 +243,7 @@ def test_a_record_does_not_reach_into_the_next() -> None:
         check_records(buffer, 0, header, CAP)
 
 
-def test_a_batch_inside_a_buffer_is_checked_alone() -> None:
+def test_a_batch_is_not_refused_for_the_bytes_around_it() -> None:
     encoded = batch(b"a", b"b")
     buffer = bytearray(b"xx" + encoded + b"following")
     check_records(buffer, 2, peek_header(buffer, 2), CAP)

@@ -187,7 +187,7 @@ def test_a_response_without_partition_or_error_is_refused():
     body=st.binary(max_size=300),
 )
 @example(METADATA, 1, struct.pack(">i", 2**31 - 1))
-def test_random_bytes_are_read_or_refused(api, version, body):
+def test_random_bytes_raise_nothing_but_refusals(api, version, body):
     try:
         decode_request(struct.pack(">hhih", api.key, version, 1, -1) + body)
     except (ProtocolError, UnsupportedVersionError):
@@ -215,7 +215,7 @@ def mutations(frame):
 @pytest.mark.parametrize("api", APIS.values(), ids=repr)
 @settings(max_examples=sizes.examples(150))
 @given(data=st.data())
-def test_damaged_frames_are_read_or_refused(api, data):
+def test_damaged_frames_raise_nothing_but_refusals(api, data):
     _, version, kind = data.draw(st.sampled_from([row for row in ALL_VERSIONS if row[0] is api]))
     if kind == "request" and api in (VOTE, ADD_RAFT_VOTER, UPDATE_FEATURES):
         version = api.max_version

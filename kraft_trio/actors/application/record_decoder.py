@@ -1,7 +1,7 @@
 """Decodes the records of committed batches of any size, in lists for the application.
 
-A committed batch must be readable even if an older version wrote it, or Apache Kafka, which sets no bounds.  A batch
-that takes long is decoded on a thread, in memory that does not grow with the batch.
+A committed batch of any size must be readable: Apache Kafka, which may have written it, sets no bounds.  A batch that
+takes long is decoded on a thread, in memory that does not grow with the batch.
 """
 
 from __future__ import annotations

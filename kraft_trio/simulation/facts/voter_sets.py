@@ -124,7 +124,7 @@ def _before_the_log(replica: Replica) -> LoggedVoters:
     """The set in force before the first entry of the log.  Its offsets are so low that no truncation removes it.
 
     If the log begins above 0, the set comes from the newest snapshot, otherwise from the bootstrap checkpoint.  A
-    snapshot that is not whole breaks invariant 18, not a rule about voters.
+    snapshot that is not whole breaks invariant SnapshotsCoverTheLog, not a rule about voters.
     """
     device = replica.device
     ids = checkpoint_ids(device.content.peek_names(device.partition_path))

@@ -1,4 +1,4 @@
-"""What clients and strangers see: invariants 21 and 23."""
+"""What clients and strangers see."""
 
 from __future__ import annotations
 

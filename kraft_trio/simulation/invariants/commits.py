@@ -1,4 +1,4 @@
-"""What counts as committed, and when: invariants 9, 10, 11 and 20."""
+"""What counts as committed, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes and leaders: invariants 1, 3, 16 and 22."""
+"""Votes and leaders."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class MembersCampaign(Invariant):
 
     A member of the previous set may campaign until it knows that the newest set is committed.  A leader that has
     appended its own removal may have the only log that can win, and then no other node could commit the removal
-    (Ongaro's thesis, 4.2.2).  It does not count its own vote (invariant 22)."""
+    (Ongaro's thesis, 4.2.2).  It does not count its own vote (invariant DeadIncarnations)."""
 
     number = 16
     title = "only members campaign: of their newest voter set, or of the last one known to be committed"

@@ -1,4 +1,4 @@
-"""Epochs and roles within one replica: invariants 2, 4 and 17."""
+"""Epochs and roles within one replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content of logs: invariants 5, 6 and 7."""
+"""The content of logs."""
 
 from __future__ import annotations
 

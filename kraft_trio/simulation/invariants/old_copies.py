@@ -1,4 +1,4 @@
-"""Old copies of voters' directories: invariant 28."""
+"""Old copies of voters' directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a read behind a read barrier sees: invariant 25."""
+"""What a read behind a read barrier sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a reassignment: invariant 24."""
+"""The steps of a reassignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots and the states that they hold: invariants 18 and 19."""
+"""Snapshots and the states that they hold."""
 
 from __future__ import annotations
 

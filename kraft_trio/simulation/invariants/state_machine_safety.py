@@ -1,4 +1,4 @@
-"""What state machines are given: invariant 8."""
+"""What state machines are given."""
 
 from __future__ import annotations
 

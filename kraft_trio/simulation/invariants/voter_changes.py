@@ -1,4 +1,4 @@
-"""How voter sets change: invariants 12, 13, 14 and 15."""
+"""How voter sets change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Witnesses: invariants 26 and 27."""
+"""What a witness may do: lead last, and hand over."""
 
 from __future__ import annotations
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kraft_trio.simulation.invariants import INVARIANTS
+
 from . import MUTANTS, Found, Mutant
 
 DOCUMENT = Path(__file__).parent / "RESULTS.md"
 BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
+NAMES = {0: "demands on every run"} | {invariant.number: invariant.__name__ for invariant in INVARIANTS}
 TITLES = ("rule", "mutant", "run", "invariant", "seed", "virtual s", "CPU s")
 
 
@@ -30,10 +33,10 @@ def table(found: dict[str, Found]) -> str:
     cpu_s = sum(one.cpu_s for one in found.values())
     return "\n".join(
         [
-            f"{len(found)} mutants in {cpu_s:.0f} s of CPU time. Invariant 0 stands for the demands on every run:",
-            "that no node ends by itself, that a quorum without faults makes progress, and that a scenario meets its",
-            "expectations. Virtual time counts from the start of the run that finds the mutant, CPU time from the",
-            "start of the first seed.",
+            f"{len(found)} mutants in {cpu_s:.0f} s of CPU time. The demands on every run are that no node ends",
+            "by itself, that a quorum without faults makes progress, and that a scenario meets its expectations.",
+            "Virtual time counts from the start of the run that finds the mutant, CPU time from the start of the",
+            "first seed.",
             "",
             f"| {' | '.join(TITLES)} |",
             f"|{'---|' * len(TITLES)}",
@@ -49,7 +52,7 @@ def _row(mutant: Mutant, found: Found) -> str:
         mutant.breaks,
         mutant.name,
         mutant.run.name,
-        str(violation.invariant),
+        NAMES[violation.invariant],
         str(found.seed),
         f"{violation.time_s:.2f}",
         f"{found.cpu_s:.1f}",
