@@ -1,4 +1,4 @@
-"""`Node.append` in the process of the leader and of a follower, beside the wire client on the leader."""
+"""`Node.append` in the process of the leader and of a follower, compared with the wire client on the leader."""
 
 from __future__ import annotations
 

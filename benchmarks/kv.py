@@ -1,4 +1,4 @@
-"""The key-value store beside etcd: the JSON gateways of both, and `Node.execute` and barriers in our leader."""
+"""The key-value store compared with etcd: the JSON gateways of both, and `Node.execute` and barriers in our leader."""
 
 from __future__ import annotations
 

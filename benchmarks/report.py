@@ -39,7 +39,7 @@ class Section:
     rows: tuple[tuple[str, ...], ...]
     aims: tuple[Aim, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader must know beside the numbers: a peer that is missing, a step that could not be taken."""
+    """What a reader must know in addition to the numbers: a peer that is missing, a step that could not be taken."""
     data: dict[str, Any] = attrs.field(factory=dict)
     """Everything that was measured, for the JSON file."""
     failed: bool = False

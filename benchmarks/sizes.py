@@ -46,7 +46,7 @@ async def measure(context: Context) -> list[Section]:
 
 
 async def _commits(cluster: KraftCluster, others: list[int], seconds: float) -> Run:
-    """Load the leader; `others` are processes beside the voters whose time counts."""
+    """Load the leader; `others` are processes other than the voters whose time counts."""
     leader = await cluster.leader()
     endpoint, pids = cluster.endpoint(leader), [*cluster.pids.values(), *others]
     before = cpu_seconds(pids)

@@ -28,7 +28,7 @@ LOADS = {"producer": "librdkafka through confluent-kafka", "kcat": "kcat, which 
 async def measure(context: Context) -> list[Section]:
     async with Systems.started(context, "throughput") as systems:
         sections = [await _in_flight(context, systems, number) for number in IN_FLIGHT]
-    # A cluster of its own: etcd would only idle beside it.
+    # A cluster of its own: etcd would only idle meanwhile.
     with context.fresh_directory("batching") as directory:
         async with KraftCluster.started(directory, context.overrides) as cluster:
             return [*sections, await _batching(context, cluster)]

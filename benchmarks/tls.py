@@ -1,4 +1,4 @@
-"""What mutual TLS on all connections costs a commit: a quorum with it beside one without."""
+"""What mutual TLS on all connections costs a commit: a quorum with it compared with one without."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def running_node(app: FastAPI) -> AsyncIterator[None]:
     try:
         async with aio.open_node(config, serde=SERDE, state_machine=bank) as app.state.node:
             yield
-    except Exception:  # a fault of the node, without which uvicorn would go on
+    except Exception:  # a fault of the node, without which uvicorn would continue
         asyncio.get_running_loop().call_soon(sys.exit, 1)
         raise
 

@@ -95,7 +95,7 @@ class ForkServer:
         return self._process.pid
 
     def close(self) -> None:
-        """End the server; the processes that it started go on."""
+        """End the server; the processes that it started continue."""
         self._connection.close()
         self._process.wait()
 

@@ -33,7 +33,7 @@ def _free_ports() -> Iterator[int]:
     for port in random.sample(LISTENER_PORTS, len(LISTENER_PORTS)):
         holder = socket.socket()
         try:
-            holder.bind(("127.0.0.1", port))  # without SO_REUSEADDR, which would bind beside another holder
+            holder.bind(("127.0.0.1", port))  # without SO_REUSEADDR, which would bind in addition to another holder
         except OSError:
             holder.close()
             continue

@@ -288,7 +288,7 @@ class _Block(Generic[V]):
     ) -> bool:
         self._is_in = False
         if self._thread.is_in_child:
-            return False  # The node goes on in the parent.
+            return False  # The node continues in the parent.
         self._hosted.leave(error if isinstance(error, Exception) else None)
         cancelled: BaseException | None = await _ended(self._hosted.call)
         is_cancelled = cancelled is not None or isinstance(error, asyncio.CancelledError)

@@ -1,4 +1,5 @@
-"""What actors use beside Trio's memory channels: a one-slot channel for an answer, and helpers for mailboxes."""
+"""What actors use in addition to Trio's memory channels: a one-slot channel for an answer, and helpers for
+mailboxes."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class IdempotentProducer:
         self._identity = identity
 
     async def finish(self, begun: BegunBatch, answer: ProducePartitionResponse) -> int:
-        """Go on with a begun batch, sent once and answered so, as `append` does.  Raises what `append` raises."""
+        """Continue with a begun batch, sent once and answered so, as `append` does.  Raises what `append` raises."""
         attempt = _Attempt()
         if answer.error in TRY_AGAIN:
             attempt.may_have_taken_effect = True

@@ -106,7 +106,7 @@ class LeadershipLost:
     stamp: Stamp
     reason: str
     successor: ReplicaKey | None = None
-    """The voter that shall campaign first; None for the one with the longest log."""
+    """The voter to campaign first; None for the one with the longest log."""
 
 
 @attrs.frozen

@@ -359,8 +359,8 @@ class Node(Generic[T, R]):
         """Take a snapshot of the application now, and trim the log as the configuration allows.
 
         Returns the end offset (exclusive) and epoch of the newest snapshot.  That is an earlier one if nothing has
-        committed since, and None if nothing ever has.  Calls that wait for a snapshot share the next one.  Commits go
-        on meanwhile.  A cancelled call leaves a whole snapshot or none.
+        committed since, and None if nothing ever has.  Calls that wait for a snapshot share the next one.  Commits
+        continue meanwhile.  A cancelled call leaves a whole snapshot or none.
 
         Raises ValueError if the node was opened without a state machine, NodeClosedError and StorageFailure.
         """

@@ -276,7 +276,7 @@ class NodeTree(Generic[R]):
 
     @property
     def security_files(self) -> tuple[WatchedFiles, ...]:
-        """The files with certificates, rules and users that are taken over while the node runs."""
+        """The files with certificates, rules and users that are reloaded while the node runs."""
         credentials = () if self.credentials is None else self.credentials.all
         access = () if self._access is None else (self._access.files,)
         return (*(one.files for one in credentials), *access, *self.server.security_files, *self.http_files)
@@ -297,7 +297,7 @@ class NodeTree(Generic[R]):
                 raise MachineFault(error) from error
 
     async def _look_at_security_files(self) -> None:
-        """Take over certificates and access rules that have changed on disk."""
+        """Reload certificates and access rules that have changed on disk."""
         while True:
             await trio.sleep(LOOK_EVERY_S)
             look_at_all(self.security_files)

@@ -114,7 +114,7 @@ def open_node(
     takes further ones, and trims the log behind them (KIP-630).  Without `serde`, values are bytes.
 
     `on_bad_record` tells what to do with a committed record that the serde cannot decode.  "stop" stops the state
-    machine before it, while the node goes on replicating and voting.  "skip" logs and counts it (`skipped_records`).
+    machine before it, while the node keeps replicating and voting.  "skip" logs and counts it (`skipped_records`).
     All nodes must do the same.
 
     Below that there is an interface without values and results: the node awaits `on_commit` with the records of each
@@ -126,7 +126,7 @@ def open_node(
     a trace that cannot be written, and ValueError for arguments that do not go together.
 
     A fault of the running node cancels the block and is raised as it is: StorageFailure, or what the state machine has
-    raised.  Errors of the block that only tell of the node's end are dropped then.
+    raised.  Errors of the block that only report the node's end are dropped then.
     """
     _check_types(config, serde)
     if on_bad_record not in ON_BAD_RECORD:

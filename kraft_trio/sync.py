@@ -276,7 +276,7 @@ class _Block(Generic[V]):
         self, _cls: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         if self._thread.is_in_child:
-            return  # The node goes on in the parent.
+            return  # The node continues in the parent.
         left = error if isinstance(error, Exception) else None
         self._hosted.leave(left)
         _wait(self._hosted.call)

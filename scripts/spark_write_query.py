@@ -29,7 +29,7 @@ SETTINGS: Final = {
     "spark.task.maxFailures": "20",
     # Executors that are lost again and again are started again and again.
     "spark.deploy.maxExecutorRetries": "-1",
-    # A task that takes longer than the other one gets a second attempt beside it.
+    # A task that takes longer than the other one gets a second attempt at the same time.
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.minTaskRuntime": "100ms",

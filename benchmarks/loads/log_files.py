@@ -69,7 +69,7 @@ async def _write(directory: str, batch_bytes: int, total_bytes: int, idempotent:
 
 
 def _overhead(batch_bytes: int) -> int:
-    """Bytes of a batch of one record beside the record's value."""
+    """Bytes of a batch of one record in addition to the record's value."""
     return len(encode_batch([NewRecord(value=b"x" * batch_bytes)], timestamp_ms=TIMESTAMP_MS)) - batch_bytes
 
 

@@ -1,4 +1,5 @@
-"""A frame on the simulated network, beside a timer of Trio: `python -m benchmarks.loads.simulated_frames --help`."""
+"""A frame on the simulated network, compared with a timer of Trio: `python -m benchmarks.loads.simulated_frames
+--help`."""
 
 from __future__ import annotations
 

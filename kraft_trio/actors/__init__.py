@@ -2,5 +2,5 @@
 
 An actor is a class that a nursery of the node's tree runs (docs/ARCHITECTURE.md#the-nursery-tree).  It alone writes its
 state.  Others send to it, call a method that does not wait, or read what it publishes.  A room imports only rooms that
-stand lower in the list of pyproject.toml.
+come lower in the list of pyproject.toml.
 """

@@ -63,7 +63,7 @@ class StateMachine(Protocol[T_contra, R_co]):
     def save(self) -> Iterable[NewRecord | bytes]:
         """Return the present state as records, equal on all replicas.  Bytes are a record with only that value.
 
-        The node takes the records one by one while it goes on calling `apply`.  They must be the state at the time of
+        The node takes the records one by one while it keeps calling `apply`.  They must be the state at the time of
         this call, so return a generator over a copy, or over data that is never changed in place.
         """
         ...
@@ -94,7 +94,7 @@ class StateSnapshots(Protocol):
     def save(self) -> Iterable[NewRecord | bytes]:
         """Return the present state as records.  Plain bytes are a record with only that value, and the fastest.
 
-        The node takes the records one by one while it goes on calling `on_commit`.  They must be the state at the time
+        The node takes the records one by one while it keeps calling `on_commit`.  They must be the state at the time
         of this call, so return a generator over a copy, or over data that is never changed in place.
         """
         ...

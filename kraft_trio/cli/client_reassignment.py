@@ -1,7 +1,7 @@
 """Takes the steps of a reassignment for a leader that does not take them itself, such as Kafka's (KIP-642).
 
 They are the steps that a leader of this implementation would take, one voter change after the other.  The quorum does
-not know the target, so nobody goes on if the command ends.  But the next run plans from the voters that it finds.
+not know the target, so nobody continues if the command ends.  But the next run plans from the voters that it finds.
 """
 
 from __future__ import annotations

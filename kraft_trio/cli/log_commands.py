@@ -83,7 +83,7 @@ def _has_log(disk: Disk, directory: str) -> bool:
         names = disk.list_directory(directory)
     except NotADirectoryError:
         return False
-    # Kafka's metadata.log.dir has a bootstrap.checkpoint beside the topic's directory.
+    # Kafka's metadata.log.dir has a bootstrap.checkpoint next to the topic's directory.
     return PARTITION_METADATA in names or bool(offsets_of(names, LOG) or checkpoint_ids(names))
 
 

@@ -31,7 +31,7 @@ def raise_open_file_limit() -> int:
 
 
 def fitted(config: NodeConfig, open_files: int) -> NodeConfig:
-    """The configuration with as many connections as that limit has room for beside the log's files.
+    """The configuration with as many connections as that limit has room for in addition to the log's files.
 
     The gateway of the key-value store takes as many again.
     """

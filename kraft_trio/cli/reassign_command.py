@@ -1,4 +1,4 @@
-"""`kraft metadata-quorum reassign`: says which voters the quorum shall have (KIP-642)."""
+"""`kraft metadata-quorum reassign`: sets the target voters of the quorum (KIP-642)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def reassign(
 ) -> None:
     """Give the quorum the voters that --to names.
 
-    The leader adds and removes one voter after the other, and the next leader goes on.  A new voter must run as an
+    The leader adds and removes one voter after the other, and the next leader continues.  A new voter must run as an
     observer before, formatted with --no-initial-controllers.  The command sends the target and returns; repeat it with
     --wait to follow.  Ctrl-C ends only the command.
 

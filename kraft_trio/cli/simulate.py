@@ -117,7 +117,7 @@ def simulate(
 
     Clusters of whole nodes run in virtual time, and every step is checked.  With seeds, the faults are random.  They
     end before the run does, and a majority must then make progress.  With --clique the faults stay: links around a
-    majority break for good, and the majority must go on committing.  With FILEs, the command runs these scenario
+    majority break for good, and the majority must keep committing.  With FILEs, the command runs these scenario
     scripts and prints the effects of each step.
 
     With --state-machine, nodes run that state machine, and clients execute the commands that its `random_command`

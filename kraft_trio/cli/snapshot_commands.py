@@ -36,7 +36,7 @@ def verify(file: str) -> None:
     """Check every byte of a snapshot and summarize it.
 
     FILE is a node's .checkpoint file, from kraft-trio or Apache Kafka, or a copy of it.  Its id comes from its original
-    name, or from FILE.properties beside a saved copy.  The exit code is 1 if the file is damaged, cut or not a
+    name, or from FILE.properties next to a saved copy.  The exit code is 1 if the file is damaged, cut or not a
     snapshot.
     """
     disk = RealDisk()

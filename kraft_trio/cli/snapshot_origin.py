@@ -1,7 +1,7 @@
 """Finds the id and the cluster of a snapshot file; the file itself contains neither.
 
 For a node's own snapshot, the id is in the file name and the cluster in `meta.properties`, two directories up.  A saved
-snapshot has both in `<name>.properties` beside it.
+snapshot has both in `<name>.properties` next to it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class SnapshotOrigin:
 
 
 def origin_path(path: str) -> str:
-    """The path of the note beside a snapshot file."""
+    """The path of the note next to a snapshot file."""
     return path + _SUFFIX
 
 
 def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id: str | None) -> None:
-    """Write the note beside the file, durably.  Raises OSError."""
+    """Write the note next to the file, durably.  Raises OSError."""
     lines = {"snapshot.end.offset": str(snapshot_id.offset), "snapshot.epoch": str(snapshot_id.epoch)}
     if cluster_id is not None:
         lines["cluster.id"] = cluster_id
@@ -47,7 +47,8 @@ def write_origin(disk: Disk, path: str, snapshot_id: OffsetAndEpoch, cluster_id:
 
 
 def find_origin(disk: Disk, path: str) -> SnapshotOrigin:
-    """Read the note beside the file, or else its name and its node's directory.  Raises StorageError for a bad note."""
+    """Read the note next to the file, or else its name and its node's directory.  Raises StorageError for a bad
+    note."""
     note = origin_path(path)
     if disk.exists(note):
         return _read_note(note, disk.read_bytes(note))

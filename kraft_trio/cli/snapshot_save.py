@@ -45,7 +45,7 @@ def save(
 
     Everything in a snapshot is committed.  If FILE is a directory, the snapshot keeps its own name there.  Otherwise
     the name of FILE must end with .checkpoint.  Until it is complete and checked, it is called FILE.part.
-    FILE.properties beside it records its id and cluster.  Existing files are never overwritten.
+    FILE.properties next to it records its id and cluster.  Existing files are never overwritten.
 
     For the current state of a quorum of kraft-trio, first take a new snapshot (kraft snapshot take).  Of controllers of
     Apache Kafka, the current state is saved: their newest snapshot, and what has been committed since.

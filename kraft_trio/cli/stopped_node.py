@@ -1,4 +1,4 @@
-"""What the directory of a node on this machine tells of why the node does not run.  Nothing is locked or changed."""
+"""Why a node on this machine does not run, as far as its directory shows.  Nothing is locked or changed."""
 
 from __future__ import annotations
 

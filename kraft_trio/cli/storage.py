@@ -204,7 +204,7 @@ def _is_formatted(disk: Disk, config: NodeConfig, plan: FormatPlan, ignore_forma
 
 
 def _check_place(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
-    """Raises StorageError if the directory cannot be created, or holds a log that a new identity would take over."""
+    """Raises StorageError if the directory cannot be created, or holds a log that a new identity would inherit."""
     directory = config.metadata_log_dir
     above = os.path.dirname(os.path.abspath(directory))
     if not os.path.isdir(above):

@@ -15,7 +15,7 @@ from kraft_trio.errors import ApiNotServedError, UnsupportedVersionError
 
 @click.command("transfer-leadership")
 @click.option(
-    "--to", "voter_id", type=WholeNumber(0, MAX_INT32), required=True, metavar="ID", help="The voter that shall lead."
+    "--to", "voter_id", type=WholeNumber(0, MAX_INT32), required=True, metavar="ID", help="The voter to lead."
 )
 @timeout_option("--timeout-ms", help="Time limit, including the time the voter takes to catch up.")
 @click.pass_context

@@ -28,7 +28,7 @@ DONE_BY_OTHERS: Final = (ErrorCode.voter_not_found, ErrorCode.duplicate_voter)
 
 
 def tell(note: str) -> None:
-    """Print a note on stderr, beside the command's output."""
+    """Print a note on stderr, next to the command's output."""
     echo_line(f"kraft: note: {note}", err=True)
 
 

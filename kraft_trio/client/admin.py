@@ -208,7 +208,7 @@ class AdminClient:
     async def alter_partition_reassignments(
         self, target: Sequence[int | ReplicaKey] | None, *, timeout_ms: int = 30_000
     ) -> None:
-        """Set the voters that the quorum shall have, or cancel the reassignment with None (KIP-642).
+        """Set the target voters of the quorum, or cancel the reassignment with None (KIP-642).
 
         An id stands for the voter with that id, or for the observer that fetches; a ReplicaKey also names the disk.
         Returns when the target has committed.  The leader, and each leader after it, then takes the quorum there;

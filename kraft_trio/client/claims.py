@@ -205,7 +205,7 @@ async def ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> Tol
 
 
 async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
-    """The node's own words come first: to tell of the quorum, it may have to ask a leader that does not answer."""
+    """The node's own words come first: to describe the quorum, it may have to ask a leader that does not answer."""
     connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
     try:
         metadata = await _if_served(connection, METADATA, MetadataRequest(topics=None), timeout_ms)

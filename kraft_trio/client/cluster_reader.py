@@ -1,7 +1,7 @@
 """Reads which brokers are registered out of the metadata of Apache Kafka's controllers.
 
 The newest snapshot has the brokers near its beginning, so its first bytes suffice.  The records behind it follow, and
-the next question goes on from there.  What one question may read is bounded.
+the next question continues from there.  What one question may read is bounded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
 """Of a snapshot, no more is read: it has the brokers before the topics, and some thousand of them fit."""
 LOG_BYTES: Final = 32 * 1024 * 1024
 """Of the log, no more is read for one question: more than Kafka writes between two snapshots by default.  The next
-question goes on from there."""
+question continues from there."""
 
 
 class ClusterReader:
@@ -66,7 +66,7 @@ class ClusterReader:
     async def read(self, endpoint: Endpoint, cluster_id: str | None, epoch: int, timeout_ms: int) -> KafkaCluster:
         """Read on at the leader of that epoch; each of its answers may take `timeout_ms`.
 
-        If its log has no place to go on from, its newest snapshot is read.  Raises NetworkError,
+        If its log has no place to continue from, its newest snapshot is read.  Raises NetworkError,
         UnsupportedVersionError, RefusedError, ProtocolError.
         """
         connection = await open_connection(self._network, endpoint, self._client_id, timeout_ms)

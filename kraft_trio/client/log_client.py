@@ -125,7 +125,7 @@ class LogClient:
         """Read the committed records from `from_offset` (inclusive) to `until` (exclusive, None for without end).
 
         The reader waits for records that are not there yet, and for a leader while there is none.  Offsets have gaps
-        where the protocol's own records stand.  The reader raises OffsetOutOfRangeError if `from_offset` is not in the
+        where the protocol's own records are.  The reader raises OffsetOutOfRangeError if `from_offset` is not in the
         log.  Its connection stays open until the reader reaches its end or the client is closed.  Raises
         ClientClosedError if it is closed already.
         """

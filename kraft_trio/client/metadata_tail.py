@@ -43,7 +43,8 @@ class MetadataTail:
         self._target: int | None = None
 
     async def read(self, leader: LeaderConnection) -> None:
-        """Read up to the high watermark of the first answer.  After an error, it goes on at the same or another leader.
+        """Read up to the high watermark of the first answer.  After an error, it continues at the same or another
+        leader.
 
         Raises NetworkError, RefusedError, and ProtocolError if the leader has no such log.
         """

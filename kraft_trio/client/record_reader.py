@@ -24,7 +24,7 @@ class RecordReader(AsyncIterator[Record]):
     """An asynchronous iterator over committed records, for one task at a time.
 
     Raises OffsetOutOfRangeError, RefusedError if the leader refuses to be read from, ProtocolError for damaged batches,
-    and UnsupportedVersionError.  A cancelled read loses no record: the next one goes on where it was.
+    and UnsupportedVersionError.  A cancelled read loses no record: the next one continues where it was.
     """
 
     def __init__(self, leader: LeaderKeeper, from_offset: int, until: int | None, max_decompressed_bytes: int) -> None:

@@ -35,7 +35,7 @@ class Kind(Protocol):
         """Parse the value.  Raises ValueError with a reason, or without text if `allowed` already says everything."""
 
     def take(self, value: object) -> Any:
-        """Take over a value from Python that is no text.  Raises ValueError like `parse`."""
+        """Accept a value from Python that is not text.  Raises ValueError like `parse`."""
 
     def format(self, value: Any) -> str:
         """The text that `parse` reads as that value."""
@@ -163,7 +163,7 @@ class Key:
             raise self.refuse(text, str(error)) from error
 
     def take(self, value: object) -> Any:
-        """Take over a value from Python, which may be text.  Raises ConfigError."""
+        """Accept a value from Python, which may be text.  Raises ConfigError."""
         if isinstance(value, str):
             return self.parse(value)
         try:

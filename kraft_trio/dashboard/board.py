@@ -86,7 +86,7 @@ def _of_node(watch: NodeWatch, now_s: float) -> dict[str, Any]:
 def _voters(
     situation: Situation, quorum: QuorumDescription | None, watches: Mapping[int, NodeWatch], now_s: float
 ) -> list[dict[str, Any]]:
-    """Each voter as its leader sees it, and what it tells of its machine."""
+    """Each voter as its leader sees it, and what it reports about its machine."""
     states: Sequence[ReplicaState] = () if quorum is None else quorum.voters
     by_id = {state.key.id: state for state in states}
     health = {} if situation.report is None else {voter.id: voter.health for voter in situation.report.voters}

@@ -8,7 +8,7 @@ from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 
 def findings(situation: Situation) -> tuple[Finding, ...]:
-    """What the rows of the table find, the most severe first.  Beside what is critical, nothing is called ok."""
+    """What the rows of the table find, the most severe first.  If anything is critical, nothing is called ok."""
     found = [finding for rule in RULES if rule.when.holds(situation) for finding in rule.find(situation)]
     if any(finding.severity is Severity.CRITICAL for finding in found):
         found = [finding for finding in found if finding.severity is not Severity.OK]

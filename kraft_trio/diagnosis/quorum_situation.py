@@ -29,7 +29,7 @@ class Restored:
 
 @attrs.frozen
 class Claim:
-    """What one node says of itself.  None stands for what it does not say."""
+    """What one node says of itself.  None means what it does not say."""
 
     endpoint: str
     problem: str | None = None
@@ -71,7 +71,7 @@ class Claim:
     is_kafkas: bool | None = None
     """Whether the file and the directory of a node that does not answer are Kafka's, if this machine has them."""
     state_machine_problem: str | None = None
-    """Why its state machine has stopped, while the node goes on."""
+    """Why its state machine has stopped, while the node continues."""
     voter_keys: tuple[ReplicaKey, ...] = ()
     """The voters that it knows, with their directory ids, if it tells."""
     dead_address: str | None = None
@@ -184,7 +184,7 @@ class Situation:
         return tuple(claim for claim in self.claims if claim.problem is None)
 
     def claim_of(self, node_id: int | None) -> Claim | None:
-        """The claim of that node, whether it answers or not; None if nobody tells of it."""
+        """The claim of that node, whether it answers or not; None if no node reports it."""
         return next((claim for claim in self.claims if claim.node_id == node_id), None)
 
     @cached_property
@@ -215,7 +215,7 @@ class Situation:
 
     @property
     def has_only_registrations(self) -> bool:
-        """Whether the voters are not told, and who has registered with Kafka's controllers stands for them."""
+        """Whether the voters are not told, and the nodes registered with Kafka's controllers take their place."""
         return self.report is None and bool(self.voter_ids) and not self.has_told_voters
 
     @property

@@ -15,7 +15,7 @@ from kraft_trio.http.parser import END, BadRequest, Head, RequestParser
 from kraft_trio.http.responses import CONTINUE, LAST_CHUNK, chunk, stream_head, whole
 
 LINGER_S: Final = 2.0
-"""Before a connection is closed, the client may go on sending for so long.  Else it might lose the response."""
+"""Before a connection is closed, the client may keep sending for so long.  Else it might lose the response."""
 MAX_AHEAD_BYTES: Final = 64 * 1024
 """Bytes of the next requests that a client may send while it waits for a lock or reads a stream."""
 LARGE_BODY_BYTES: Final = 64 * 1024

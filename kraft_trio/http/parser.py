@@ -89,7 +89,7 @@ class RequestParser:
         return False
 
     def feed(self, data: bytes) -> None:
-        """Take over what was received.  `next_event` tells what is in it."""
+        """Accept what was received.  `next_event` tells what is in it."""
         if self.error is not None or self._is_like_the_newest(data):
             return
         began_between_requests = self.is_between_requests
@@ -109,7 +109,7 @@ class RequestParser:
                 self.error = BadRequest(431, f"more than {self._max_head_bytes} bytes of headers")
 
     def _is_like_the_newest(self, data: bytes) -> bool:
-        """Take over one whole request with the same head as the one before, which most are."""
+        """Accept one whole request with the same head as the one before, which most are."""
         head = self._newest_bytes
         if not head or not self.is_between_requests or not data.startswith(head):
             return False
@@ -137,7 +137,7 @@ class RequestParser:
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
-            # llhttp leaves the rest to the other protocol.  A new parser goes on with the body.
+            # llhttp leaves the rest to the other protocol.  A new parser continues with the body.
             headers = self._newest.headers
             framing = [b"%s: %s\r\n" % (name, headers[name]) for name in _FRAMING if name in headers]
             self._parser = httptools.HttpRequestParser(self)

@@ -27,7 +27,7 @@ GRACE_S: Final = 1.0
 
 
 class HttpServer:
-    """Owns the listener and the connections.  A connection that fails is logged; the others go on."""
+    """Owns the listener and the connections.  A connection that fails is logged; the others continue."""
 
     def __init__(
         self,

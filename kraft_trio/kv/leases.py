@@ -115,7 +115,7 @@ class Leases:
         return lease.ttl_s if lease.ends_ms is None else max(0, lease.ends_ms - self.now_ms) // 1000
 
     def replace(self, previous: KeyValue | None, kv: KeyValue | None) -> None:
-        """Note that a version of a key has replaced another one; None stands for no version."""
+        """Note that a version of a key has replaced another one; None means no version."""
         if previous is not None and previous.lease:
             lease = self._leases.get(previous.lease)
             if lease is not None:

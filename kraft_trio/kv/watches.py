@@ -22,7 +22,7 @@ CHANGES_AT_ONCE: Final = 2048
 
 @attrs.frozen
 class Batch:
-    """All events of one watch below `next_revision`, from which the watch goes on.
+    """All events of one watch below `next_revision`, from which the watch continues.
 
     They are those of some revisions, in one part of limited size, or those of one revision in several such parts.
     """

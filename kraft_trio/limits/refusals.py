@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class Refusals:
-    """One for a node.  Whoever refuses counts; the metrics read.  All numbers are since the start."""
+    """One for a node.  The code that refuses counts; the metrics read.  All numbers are since the start."""
 
     connections: int = 0
     """New connections without a place."""

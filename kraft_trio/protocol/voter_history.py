@@ -191,7 +191,7 @@ class VoterHistory:
 
     @property
     def target(self) -> tuple[ReplicaKey, ...]:
-        """The voters that the quorum shall have, as the newest set says; empty without a reassignment (KIP-642)."""
+        """The target voters of the quorum, as the newest set says; empty without a reassignment (KIP-642)."""
         return self._targets.newest
 
     def target_at(self, offset: int) -> tuple[ReplicaKey, ...]:

@@ -56,7 +56,7 @@ class WitnessStanding:
         return WitnessStanding() if heard_s is not None and heard_s >= self.heard_at_s else self
 
     def asked(self, *, is_behind: bool, now_s: float) -> WitnessStanding:
-        """The standing after another voter has asked for a vote or pre-vote; `is_behind` tells of its log."""
+        """The standing after another voter, whose log may be behind, has asked for a vote or pre-vote."""
         if is_behind:
             since_s = now_s if self.behind_since_s is None else self.behind_since_s
             return attrs.evolve(self, behind_since_s=since_s, heard_at_s=now_s)

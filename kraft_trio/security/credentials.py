@@ -41,7 +41,7 @@ class Credentials:
         self._make = make
         self._own = own
         self._is_accepted = False
-        """Whether other nodes accepted the certificate when it was taken over, as far as this one can tell."""
+        """Whether other nodes accepted the certificate when it was loaded, as far as this one can tell."""
         self._context: ssl.SSLContext
         self.files = WatchedFiles(
             self._identity,

@@ -1,4 +1,4 @@
-"""Files about security that a running node takes over when they change."""
+"""Files about security that a running node reloads when they change."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class WatchedFiles:
         read()
 
     def look(self) -> None:
-        """Take over the files if they have changed, and log the outcome."""
+        """Reload the files if they have changed, and log the outcome."""
         if self._identity() != self._seen:
             self.reload()
 
     def reload(self) -> None:
-        """Take over the files, changed or not, and log the outcome."""
+        """Reload the files, changed or not, and log the outcome."""
         self._seen = self._identity()
         try:
             self._read()

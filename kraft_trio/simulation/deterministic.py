@@ -2,8 +2,8 @@
 
 Trio shuffles the tasks that are ready to run.  A private switch, made for Hypothesis, makes it sort them first and
 shuffle them with its own random source.  With that source seeded, a seed determines the order.  The run queue is
-replaced by one that can hold back the tasks of a paused process, as SIGSTOP does: they become ready and their timers go
-on, but they do not run.
+replaced by one that can hold back the tasks of a paused process, as SIGSTOP does: they become ready and their timers
+continue, but they do not run.
 
 A run takes thousands of rounds a virtual minute, so deadlines, I/O manager and instruments are replaced by equivalents
 that cost less in a round without real events.

@@ -369,7 +369,7 @@ class Machine:
         scope.cancel()
 
     def pause(self) -> None:
-        """Freeze the process while time goes on, like SIGSTOP or a hypervisor."""
+        """Freeze the process while time passes, like SIGSTOP or a hypervisor."""
         if self.is_running and not self._paused:
             self._paused = True
             self.world.trace.record("fault", node=self.id, cause="paused")

@@ -277,7 +277,7 @@ class World:
     def violate(self, title: str, facts: tuple[str, ...], nodes: Collection[int] = (), *, invariant: int = 0) -> None:
         """End the run with a violation; after the first one, do nothing.
 
-        A rule that rests on promises which a voter has broken is a loss, which the run goes on with.
+        A rule that rests on promises which a voter has broken is a loss, which the run continues with.
         """
         if self.violation is not None:
             return

@@ -1,6 +1,6 @@
 """`content=latest-by-key`: the newest record of each key as of an offset, one task for each replica.
 
-The state begins with the newest snapshot at or below the offset, and goes on with the log up to it.  A task holds the
+The state begins with the newest snapshot at or below the offset, and continues with the log up to it.  A task holds the
 state in memory, as the node does.
 """
 

@@ -47,7 +47,7 @@ class Replica:
     snapshots: tuple[tuple[OffsetAndEpoch, StoredFile], ...] = ()
     """By id, ascending."""
     other_names: frozenset[str] = frozenset()
-    """The other files beside the segments."""
+    """The other files next to the segments."""
     error: str | None = None
     """A problem of the whole directory, or of its meta.properties."""
 

@@ -1,4 +1,5 @@
-"""What Spark passes to a source beside the user's options, for a table that `CREATE TABLE … USING kraft` makes."""
+"""What Spark passes to a source in addition to the user's options, for a table that `CREATE TABLE … USING kraft`
+makes."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class UrlFiles:
             self._system.makedirs(path, exist_ok=True)
             self._system.pipe_file(f"{path}/.{name}", content)
             self._system.mv(f"{path}/.{name}", f"{path}/{name}")
-            # WebHDFS tells of a failed renaming in an answer that fsspec passes over.
+            # WebHDFS reports a failed renaming in an answer that fsspec passes over.
             self._system.invalidate_cache()
             if not self._system.exists(f"{path}/{name}"):
                 raise OSError(errno.EIO, f"{name} cannot be given its name", folder)
@@ -147,7 +147,8 @@ class _UrlFile(RawIOBase):
 
 
 def _options(url: str, configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Options beside those that the user has configured: by default, s3fs asks for ten things at a time at most."""
+    """Options in addition to those that the user has configured: by default, s3fs asks for ten things at a time at
+    most."""
     schemes = ("s3", "s3a")
     if url.partition("://")[0] not in schemes:
         return {}

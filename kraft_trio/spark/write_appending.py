@@ -63,7 +63,7 @@ class Placed:
 class PartitionAppender:
     """Appends the batches of one partition in order, for one task.  `async with` closes its connections.
 
-    Nothing else runs in the event loop, so it may stand still while Spark produces rows.
+    Nothing else runs in the event loop, so it may be blocked while Spark produces rows.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ async def append_all(
 ) -> Appended:
     """Append the rows of one task in order, and wait until they are committed.
 
-    Nothing else runs in the event loop, so it may stand still while Spark produces rows.  Raises like
+    Nothing else runs in the event loop, so it may be blocked while Spark produces rows.  Raises like
     `PartitionAppender.append`; batches before a failing one are in the log.
     """
     appended = Appended(of)

@@ -1,4 +1,4 @@
-"""What one node tells of itself: its own view of the quorum, its vital signs, and its newest events, as JSON."""
+"""What one node reports about itself: its own view of the quorum, its vital signs, and its newest events, as JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NodeStatus:
         return json.dumps({**fields, "atMs": self._tree.environment.wall_clock_ms(), "events": self._feed.newest()})
 
     def _vitals(self, free_bytes: int | None) -> dict[str, Any]:
-        """How the node's machine does.  None stands for what this node does not know.
+        """How the node's machine does.  None means what this node does not know.
 
         The page has a column for each, in `voterRow` of `dashboard/page/views.js`.
         """

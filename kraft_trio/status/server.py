@@ -1,4 +1,4 @@
-"""The HTTP listener of a node, as an actor beside the node's tree."""
+"""The HTTP listener of a node, as an actor next to the node's tree."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _FIELD_BYTES: Final = tuple(len(length) + size for size, length in enumerate(_LE
 # Each starts with the header count of the record before, 0, and ends with the record's attributes.
 _STARTS: Final = tuple(b"\x00" + encode_varint(1 + size + 1) + b"\x00" for size in range(KNOWN_SIZES + 8))
 """By the total bytes of time delta, offset delta, key and value.  The 8 extra entries are for the first three of these
-beside a value of maximum size."""
+in addition to a value of maximum size."""
 
 # For records with only a value and the time delta 0, by the value's size.  Offset deltas have one byte, or else two.
 _SHORT_VALUE_STARTS: Final = tuple(_STARTS[1 + 1 + 1 + size] + b"\x00" for size in _FIELD_BYTES)

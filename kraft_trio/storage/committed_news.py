@@ -76,7 +76,7 @@ class CommittedNews:
             self.give()
 
     def give(self) -> None:
-        """Tell the news that were kept back."""
+        """Deliver the news held back."""
         if self._is_due:
             self._is_due = False
             self._serve_or_wake()

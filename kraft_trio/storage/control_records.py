@@ -92,7 +92,7 @@ class VotersRecord:
 
     voters: VoterSet
     target: tuple[ReplicaKey, ...] = ()
-    """The voters that the quorum shall have, sorted; empty unless the leader is reassigning the voters (KIP-642)."""
+    """The target voters of the quorum, sorted; empty unless the leader is reassigning the voters (KIP-642)."""
 
 
 ControlRecord: TypeAlias = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | VotersRecord

@@ -47,7 +47,7 @@ def partition_path(directory: str, topic_name: str) -> str:
 def refuse_other_topic(disk: Disk, directory: str, topic_name: str) -> None:
     """Raise StorageError if the directory was formatted for, or has run with, a topic of another name.
 
-    A second log beside the first would never find a leader: the other voters answer for their own topic alone.
+    A second log next to the first would never find a leader: the other voters answer for their own topic alone.
     """
     if disk.exists(partition_path(directory, topic_name)):
         return

@@ -453,7 +453,7 @@ class Log:
         """Held by a trim, which waits for the device between its steps.
 
         A task that replaces the log by a snapshot takes it first.  Otherwise a crash could bring back a segment that is
-        being dropped, beside the new one.  Nothing else needs it: a trim changes only what a snapshot covers.
+        being dropped, in addition to the new one.  Nothing else needs it: a trim changes only what a snapshot covers.
         """
         return self._trimmer.lock
 

@@ -15,7 +15,7 @@ log = get_logger(__name__)
 def warn_of_other_logs(disk: Disk, directory: str, topic_name: str) -> None:
     """Log a warning for each other log of a quorum.
 
-    Raises StorageError if the node's own log is missing beside one: it would start without its vote and its records.
+    Raises StorageError if the node's own log is missing next to one: it would start without its vote and its records.
     Raises StorageFailure if the directory cannot be listed.
     """
     own = partition_path(directory, topic_name)

@@ -1,7 +1,7 @@
 """Steps over runs of records that differ only in their offset, their time and the bytes of their fields.
 
 Most producers write such runs: one size, few milliseconds, no headers.  What must be the same in all records of a run
-stands in columns, `length` bytes apart.  A slice takes a whole column, so that checking a run takes a dozen operations
+is in columns, `length` bytes apart.  A slice takes a whole column, so that checking a run takes a dozen operations
 and not some for each record.
 """
 

@@ -188,11 +188,11 @@ class VirtualCluster(Generic[T, R]):
         await self.start(node)
 
     def pause(self, node: int | Node[T, R]) -> None:
-        """Freeze a node's process while time goes on, as SIGSTOP does."""
+        """Freeze a node's process while time passes, as SIGSTOP does."""
         self.simulation.machines[_id(node)].pause()
 
     def resume(self, node: int | Node[T, R]) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         self.simulation.machines[_id(node)].resume()
 
     def partition(self, *groups: Iterable[int | Node[T, R]]) -> None:

@@ -24,7 +24,7 @@ REMEMBERED: Final = 400
 
 
 class NodeState(NamedTuple):
-    """The state of a node at the moment of an event.  Offsets are exclusive ends; None stands for unknown."""
+    """The state of a node at the moment of an event.  Offsets are exclusive ends; None means unknown."""
 
     epoch: int | None = None
     role: str | None = None

@@ -56,7 +56,7 @@ class Connection:
 
     @classmethod
     async def negotiated(cls, stream: trio.abc.Stream, client_id: str, limit: int) -> Connection:
-        """Take over the stream and ask the peer for its versions (KIP-35).
+        """Own the stream from now on and ask the peer for its versions (KIP-35).
 
         `limit` is the largest accepted response in bytes.  Raises what `request` raises, and UnsupportedVersionError if
         there is no common version of ApiVersions.  The stream is closed after an error and after a cancellation.

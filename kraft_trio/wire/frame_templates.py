@@ -58,7 +58,7 @@ def last_bytes(frame: bytes, position: int, end: bytes) -> bytes | None:
         if byte < _ONE_BYTE_VARINT:
             break
         shift += 7
-    # Compact lengths are one more, and 0 stands for null.
+    # Compact lengths are one more, and 0 means null.
     stop = start + size - 1
     if not size or size > length or frame[stop:] != end or unsigned_varint(size) != frame[position:start]:
         return None

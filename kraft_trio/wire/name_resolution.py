@@ -50,7 +50,7 @@ class _Known:
 class NameResolver:
     """Looks up names.  All callers that ask for a name share one lookup; at most MAX_LOOKUPS run at a time.
 
-    A lookup goes on if its callers are cancelled.  If it is slow or fails, the last answer is used.
+    A lookup continues if its callers are cancelled.  If it is slow or fails, the last answer is used.
     """
 
     def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:

@@ -59,7 +59,7 @@ class TcpStream(ImmediateStream):
 
     @classmethod
     def taking_over(cls, stream: trio.SocketStream) -> TcpStream:
-        """Take over the connection of a Trio stream.  The caller must not use that stream again, except to close it."""
+        """Adopt the connection of a Trio stream.  The caller must not use that stream again, except to close it."""
         return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
 
     def send_now(self, *parts: bytes | memoryview) -> int:
@@ -112,7 +112,7 @@ class TcpStream(ImmediateStream):
                 raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     async def send_eof(self) -> None:
-        """Tell the peer that nothing more comes.  Receiving goes on."""
+        """Tell the peer that nothing more comes.  Receiving continues."""
         await trio.lowlevel.checkpoint()
         self._check_open()
         try:

@@ -12,7 +12,7 @@ def play(arena: Arena) -> None:
     """Restart a follower behind them.
 
     Every record has the same key.  The state machine keeps all records without one, and the bound on memory is for
-    what the node needs beside the application's state.
+    what the node needs in addition to the application's state.
     """
     bombs.play(arena, every=10, key=b"k")
     follower = arena.followers[0]

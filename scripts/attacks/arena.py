@@ -26,7 +26,7 @@ LISTENERS = ("CLIENT", "CONTROLLER")
 """What every node has.  `secured` has more."""
 ANSWER_S = 10.0
 HANG_S = 60.0
-"""After so long without the commits that are waited for the quorum stands still."""
+"""After so long without the commits that are waited for the quorum has stalled."""
 
 
 @attrs.define

@@ -77,6 +77,6 @@ def reset_peak_memory(pid: int) -> None:
 
 
 def memory_mib(pid: int, line_name: str) -> float:
-    """A line of what Linux tells of a process; VmHWM is the most resident memory since `reset_peak_memory`."""
+    """A line of what Linux reports about a process; VmHWM is the most resident memory since `reset_peak_memory`."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{line_name}:"))

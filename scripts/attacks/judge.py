@@ -20,7 +20,7 @@ from scripts.attacks.writer import Writer, lost_records
 MAX_STALL_S = 0.1
 MAX_SILENCE_S = 1.0
 SHORT_SILENCE_S = 10.0
-"""Of short attacks, which tests play beside other work: a machine may pause a node for seconds."""
+"""Of short attacks, which tests run while the machine has other work: a machine may pause a node for seconds."""
 MAX_MEMORY_MIB = 256
 COMMITS_AFTERWARDS = 20
 PLAY_S = 150.0
@@ -109,7 +109,7 @@ def _play(module: ModuleType, arena: Arena) -> Iterator[str]:
 
 
 def _committed_afterwards(writer: Writer) -> Iterator[str]:
-    """Nothing, if commits go on."""
+    """Nothing, if commits continue."""
     wanted = len(writer.acknowledged) + COMMITS_AFTERWARDS
     try:
         wait_until("commits go on", lambda: len(writer.acknowledged) >= wanted, HANG_S)

@@ -24,7 +24,7 @@ DEFAULT_TIMEOUTS = {
     "controller.quorum.election.backoff.max.ms": "1000",
 }
 PATIENT = {**DEFAULT_TIMEOUTS, "controller.quorum.fetch.timeout.ms": "15000"}
-"""Beside other work a machine may pause a leader for ten seconds, and no attack is to blame."""
+"""While it has other work, a machine may pause a leader for ten seconds, and no attack is to blame."""
 METRICS_EVERY = {"kraft.metrics.interval.ms": "200"}
 
 

@@ -13,7 +13,7 @@ LOG_MEBIBYTES = 64
 
 
 def play(arena: Arena) -> None:
-    """Send everything, and leave it unread while the quorum goes on for a while."""
+    """Send everything, and leave it unread while the quorum continues for a while."""
     fill_log(arena, arena.count(LOG_MEBIBYTES, LOG_MEBIBYTES // 4))
     frames = fetch_frame(0) * FETCHES
     with ExitStack() as open_connections:

@@ -134,7 +134,7 @@ _TOLD: Final = ("created", "canceled", "cancel_reason", "compact_revision")
 
 
 def watched(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a stream has told of each watch, but its progress: what began and ended it, and all events in one list.
+    """What a stream has reported about each watch, without its progress: its begin and end, and all events in one list.
 
     It is chance how many events come before a watch is cancelled.
     """
@@ -161,7 +161,7 @@ def watched(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def wrong_progress(messages: list[dict[str, Any]]) -> str | None:
-    """How a stream has told of progress before all events up to it; None if it has not."""
+    """How a stream has reported progress before all events up to it; None if it has not."""
     progress: dict[str, int] = {}
     for message in messages:
         result = message.get("result", {})

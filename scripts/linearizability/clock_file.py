@@ -80,7 +80,7 @@ class ClockFile:
         return int(self._numbers[which]) == self.count
 
     def set(self, pace: float, wall_offset_s: float | None = None) -> None:
-        """Go on at another pace.  Only the wall clock may jump."""
+        """Continue at another pace.  Only the wall clock may jump."""
         now_s, before = real_clock_s(), self.piece
         offset_s = before.wall_offset_s if wall_offset_s is None else wall_offset_s
         self._append(Piece(now_s, before.shows_at(now_s), pace, offset_s))

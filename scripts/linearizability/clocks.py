@@ -39,7 +39,7 @@ class Clocks:
         return folder / f"node-{node_id}.clock"
 
     def change(self, source: random.Random) -> None:
-        """Every clock goes on at another pace within the configured bound, and every wall clock jumps."""
+        """Every clock continues at another pace within the configured bound, and every wall clock jumps."""
         drift = self.fastest - 1
         for clock in self.by_id.values():
             pace = source.choice((1 - drift, 1 + drift, source.uniform(1 - drift, 1 + drift)))

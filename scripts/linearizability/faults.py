@@ -165,7 +165,7 @@ class Faults:
         return True
 
     async def change_clocks(self) -> bool:
-        """All clocks go on at other paces, as different as the configuration allows, and wall clocks jump."""
+        """All clocks continue at other paces, as different as the configuration allows, and wall clocks jump."""
         self.clocks.change(self.random)
         await self.progress()
         return self.clocks.are_used(self.running_ids)

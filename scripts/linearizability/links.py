@@ -28,7 +28,7 @@ class Links:
         self._cut |= dict.fromkeys(directions, loss)
 
     def heal(self) -> None:
-        """All links work again, and what was held goes on."""
+        """All links work again, and what was held continues."""
         self._cut.clear()
         self._healed.unpark_all()
 

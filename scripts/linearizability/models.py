@@ -83,7 +83,7 @@ def _may_matter(entry: Entry) -> bool:
 def _without_unseen(entries: Sequence[Entry]) -> list[Entry]:
     """Without the operations that did not happen, and those that nobody would have noticed.
 
-    A write of unknown outcome may as well come after everything if nobody was told of its value, nor that a register
+    A write of unknown outcome may as well come after everything if nobody learned its value, nor that a register
     did not have an expected value.
     """
     seen = {entry.result for entry in entries if entry.outcome == "ok"}
@@ -136,7 +136,7 @@ def _of_log(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _place(entry: Entry, offsets: dict[str, int], problems: list[Any]) -> tuple[int, int] | None:
-    """The first offset of an append and its end (exclusive); None if nobody was told of its values."""
+    """The first offset of an append and its end (exclusive); None if nobody learned its values."""
     values = entry.command[1]
     firsts = {offsets[value] - index for index, value in enumerate(values) if value in offsets}
     if len(firsts) > 1:

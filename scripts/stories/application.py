@@ -1,4 +1,4 @@
-"""An application that writes while a story goes on, and afterwards reads its records back."""
+"""An application that writes while a story continues, and afterwards reads its records back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of PostgreSQL that inserts rows while a story goes on, and one that watches a primary."""
+"""A client of PostgreSQL that inserts rows while a story continues, and one that watches a primary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners for clients, beside those of the quorum."""
+"""Listeners for clients, next to those of the quorum."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ def assert_states_are_what_was_written(
 ) -> OffsetAndEpoch:
     """Every node runs: all that was written and acknowledged is in every state, and nothing else is.
 
-    `others` are keys and values by offset, beside what `writer` wrote.  With `tally` the state is TalliedValues', whose
-    hash says that no record was applied twice or out of order.  The snapshots of the states are equal byte for byte,
-    and so are the logs as far as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
+    `others` are keys and values by offset, next to what `writer` wrote.  With `tally` the state is TalliedValues',
+    whose hash says that no record was applied twice or out of order.  The snapshots of the states are equal byte for
+    byte, and so are the logs as far as they are kept.  Stops the nodes.  The id of the snapshot that was compared.
     """
     writer.flush()
     writer.assert_each_has_its_place()

@@ -43,7 +43,7 @@ from tests.support.access_matrix import (
 
 PASSWORD = "secret"
 WITHOUT_LOGIN = {CLIENTS: "OPEN", CONTROLLERS: "STRANGE"}
-"""The listener where nobody authenticates, beside the one with SASL."""
+"""The listener where nobody authenticates, next to the one with SASL."""
 ANSWER_SECONDS = 20
 JVM_SECONDS = 90
 

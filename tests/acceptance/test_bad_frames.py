@@ -1,4 +1,4 @@
-"""Bytes that are no request: the connection is closed, everything else goes on."""
+"""Bytes that are no request: the connection is closed, everything else continues."""
 
 from __future__ import annotations
 

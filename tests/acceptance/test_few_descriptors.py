@@ -1,4 +1,4 @@
-"""A node that may open few files goes on without new segments: no disk has failed."""
+"""A node that may open few files continues without new segments: no disk has failed."""
 
 from __future__ import annotations
 

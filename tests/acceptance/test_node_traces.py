@@ -28,7 +28,7 @@ def start(node: NodeProcess) -> None:
 
 @pytest.fixture
 def quorum(make_quorum: MakeQuorum) -> Quorum:
-    """Three voters, each with a trace beside its directory."""
+    """Three voters, each with a trace next to its directory."""
     quorum = make_quorum()
     for node in quorum.nodes.values():
         start(node)

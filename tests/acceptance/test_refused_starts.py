@@ -1,6 +1,6 @@
 """What `kraft storage format` and `kraft server start` refuse: one line that says why, an exit code, nothing changed.
 
-Each happens to one node of a live quorum, whose other nodes go on.  Root may write anywhere, so "read-only" is shown
+Each happens to one node of a live quorum, whose other nodes continue.  Root may write anywhere, so "read-only" is shown
 with what stops root as well: a file where a directory must be, a directory where a file must be, and /proc.
 """
 

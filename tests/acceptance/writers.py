@@ -86,7 +86,7 @@ class Writer(ABC):
         return value
 
     def _may_wait(self) -> bool:
-        """Whether a writer that was asked to stop may go on waiting for the outcome of what it has sent."""
+        """Whether a writer that was asked to stop may keep waiting for the outcome of what it has sent."""
         if self._flush_deadline is None:
             self._flush_deadline = time.monotonic() + FLUSH_SECONDS
         return not self._abandoned.is_set() and time.monotonic() < self._flush_deadline

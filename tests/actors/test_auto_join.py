@@ -94,7 +94,7 @@ async def test_a_removed_voter_stays_away(cluster: Cluster) -> None:
 
 @on_cluster(voters=1, observers=1, settings=JOIN)
 async def test_a_leader_that_answers_late_only_is_joined_too(cluster: Cluster) -> None:
-    """One older than KIP-1186 answers when the change has committed, for which the joiner has to go on fetching."""
+    """One older than KIP-1186 answers when the change has committed, for which the joiner has to keep fetching."""
     cluster.network.cap_versions(cluster.machines[1].host, {ADD_RAFT_VOTER.key: 0})
     await cluster.wait_until(lambda: voters_everywhere(cluster, 1, 2), within_s=20)
 

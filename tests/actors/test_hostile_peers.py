@@ -1,4 +1,4 @@
-"""What one peer or client sends must end or wedge nobody: not the node, not the epoch, not a connection beside it."""
+"""What one peer or client sends must end or wedge nobody: not the node, not the epoch, not a connection next to it."""
 
 from __future__ import annotations
 

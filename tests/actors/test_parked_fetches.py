@@ -34,7 +34,7 @@ OVERHEAD = 400
 
 @on_trimming_cluster(voters=1)
 async def test_parked_fetch_below_a_trim_is_out_of_range(cluster: Cluster) -> None:
-    """At once, and not when its wait is over; the leader goes on."""
+    """At once, and not when its wait is over; the leader continues."""
     leader = await cluster.wait_for_leader()
     stamp = leader.view.stamp
     answers: list[FetchPartitionResponse] = []

@@ -112,7 +112,7 @@ async def test_reads_that_begin_together_share_one_round(cluster: Cluster) -> No
 
 
 async def cannot_tell_until_it_hears_of_its_successor(cluster: Cluster, old: Node) -> None:
-    """A read at a leader that is cut off goes on, and then asks the successor."""
+    """A read at a leader that is cut off continues, and then asks the successor."""
     read = Read(old)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read.run)
@@ -126,7 +126,7 @@ async def cannot_tell_until_it_hears_of_its_successor(cluster: Cluster, old: Nod
 
 @on_cluster()
 async def test_a_leader_without_followers_cannot_tell(cluster: Cluster) -> None:
-    """It would miss what its successor commits.  Its read goes on, and asks that successor."""
+    """It would miss what its successor commits.  Its read continues, and asks that successor."""
     await parse_step("elect 1").take(cluster)
     old = cluster.nodes[1]
     cluster.partition([1], [2, 3], silent=True)

@@ -59,7 +59,7 @@ Flood = Callable[[Cluster, int, int], Awaitable[None]]
 
 
 async def outlasted(cluster: Cluster, flood: Flood) -> None:
-    """Commit beside the flood, on every node, and compare the epochs before and after."""
+    """Commit next to the flood, on every node, and compare the epochs before and after."""
     leader = await cluster.wait_for_leader()
     await leader.append([b"before"])
     await cluster.wait_until_alike(*cluster.voter_ids)

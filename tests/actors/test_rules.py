@@ -266,7 +266,7 @@ async def test_r3_a_hand_over_of_an_earlier_stay_does_not_count(cluster: Cluster
 
 @on_cluster(invariants=FORGED)
 async def test_r3_a_lost_round_of_an_earlier_stay_does_not_count(cluster: Cluster) -> None:
-    """A candidate that loses campaigns again soon; one whose round goes on waits for its election timeout."""
+    """A candidate that loses campaigns again soon; one whose round continues waits for its election timeout."""
     node = next(iter(cluster.nodes.values()))
     isolate(cluster, node)
     await node.election.tell(TimedOut(node.view.stamp))

@@ -1,4 +1,4 @@
-"""Two processes with one node id: the leader and the stray one both say so, and go on saying so."""
+"""Two processes with one node id: the leader and the stray one both say so, and keep saying so."""
 
 from __future__ import annotations
 

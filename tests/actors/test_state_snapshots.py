@@ -1,4 +1,4 @@
-"""The application's own snapshots: when one is taken, what is in it, what goes on meanwhile, and how it is loaded."""
+"""The application's own snapshots: when one is taken, what is in it, what continues meanwhile, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_one_is_taken_after_so_long_a_time_if_anything_is_new() -> None:
 
 
 class _Slow(RememberedValues):
-    """Its state goes on changing between two records of a snapshot of it."""
+    """Its state keeps changing between two records of a snapshot of it."""
 
     committed = 0
     """By the node, while a snapshot of it was being written."""

@@ -98,7 +98,7 @@ def test_voters_that_may_forget_what_is_committed_are_refused(
             named = ", ".join(map(str, before)), ", ".join(map(str, after))
             assert f"quorum-state: the voters were {named[0]}, but controller.quorum.voters names {named[1]}" in text
             assert why in text
-            # Blank new voters that run have perhaps elected a leader, and would be a second quorum beside the old one.
+            # Blank new voters that run have perhaps elected a leader, and would be a second quorum next to the old one.
             new = ", ".join(str(id) for id in after if id not in before)
             disks = ("blank disks", "them") if "," in new else ("a blank disk", "it")
             stop = f"if {new} began with {disks[0]}, stop {disks[1]}; " if new else ""

@@ -221,7 +221,7 @@ async def test_a_node_ends_with_what_failed_first(cluster: Cluster) -> None:
 
 @on_cluster()
 async def test_a_poisoned_log_ends_the_node_whichever_actor_notices(cluster: Cluster) -> None:
-    """Somebody who asked for something hears of the failure, and answers it; the node must not go on all the same.
+    """Somebody who asked for something hears of the failure, and answers it; the node must not continue all the same.
 
     Nor does it hand over, which would take long here: nobody hears it.
     """

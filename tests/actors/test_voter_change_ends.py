@@ -114,7 +114,7 @@ async def test_by_refusal(cluster: Cluster) -> None:
 
 @on_cluster(observers=1)
 async def test_by_resignation(cluster: Cluster) -> None:
-    """In whatever step each change is, it is answered, and nothing of it goes on."""
+    """In whatever step each change is, it is answered, and nothing of it continues."""
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     absent = cluster.key_of(4)

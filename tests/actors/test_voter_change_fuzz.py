@@ -1,4 +1,4 @@
-"""Any requests that change the voters, one after the other: each is answered, and the quorum goes on.
+"""Any requests that change the voters, one after the other: each is answered, and the quorum continues.
 
 Half of what they say is right, so that many of them take effect; the invariants are checked all the while.
 """

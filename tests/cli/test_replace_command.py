@@ -143,7 +143,7 @@ class TestByTheCommand:
         assert run([*QUORUM, "replace", "-i", "3"]) == 0
         assert [asked[:2] for asked in fake.asked] == [("remove", key(3)), ("add", key(3, 2))]
         assert fake.asked[1][2] == listeners(3)
-        # The command that goes on from anywhere, before anything is changed.
+        # The command that continues from anywhere, before anything is changed.
         assert capsys.readouterr().out.splitlines()[:2] == [
             "Replacing controller 3; to resume after an interruption:",
             "  kraft metadata-quorum --bootstrap-controller a:1 replace -i 3 --listeners CONTROLLER://node-3:9093",

@@ -1,4 +1,4 @@
-"""`kraft simulate --out`: results are kept, a second run goes on, and what makes no sense is refused."""
+"""`kraft simulate --out`: results are kept, a second run continues, and what makes no sense is refused."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class TestRefusals:
     def test_the_cluster_that_the_snapshot_is_of(
         self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Known from the note beside a saved one, or from the directory of the node that it lies in."""
+        """Known from the note next to a saved one, or from the directory of the node that it lies in."""
         saved = written(tmp_path / "saved")
         (tmp_path / "saved" / f"{saved.name}.properties").write_text(
             f"snapshot.end.offset=500\nsnapshot.epoch=7\ncluster.id={NEW_CLUSTER}\n"

@@ -1,4 +1,4 @@
-"""Bombs in a log's files: the commands name the batch, go on or stop, and need little memory."""
+"""Bombs in a log's files: the commands name the batch, continue or stop, and need little memory."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class ScriptedQuorum:
     unserved: set[int] = attrs.field(factory=set)
     """Keys of APIs that the nodes do not have."""
     refusals_tell_zeros: bool = False
-    """As those of Kafka's controllers do: who does not lead describes a leader 0 of epoch 0 beside the error."""
+    """As those of Kafka's controllers do: who does not lead describes a leader 0 of epoch 0 next to the error."""
     unregistered: set[int] = attrs.field(factory=set)
     """Nodes that no answer to DescribeCluster has."""
     topic_name: str = TOPIC

@@ -1,4 +1,4 @@
-"""The brokers are read out of the newest snapshot and the log behind it, in bounded steps, and go on from there."""
+"""The brokers are read out of the newest snapshot and the log behind it, in bounded steps, and continue from there."""
 
 from __future__ import annotations
 

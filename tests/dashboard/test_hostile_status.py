@@ -62,7 +62,7 @@ def test_no_status_ends_the_dashboard(status: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999", "-1e999", str(2**63), "9" * 5000])
 def test_status_with_a_number_that_no_browser_reads_is_ignored(number: str) -> None:
-    """Python reads these, and would pass them on; then no page of the quorum would go on."""
+    """Python reads these, and would pass them on; then no page of the quorum would continue."""
     assert status_of(f'{{"vitals": {{"freeBytes": {number}}}}}') == {}
 
 

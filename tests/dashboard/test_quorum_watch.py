@@ -47,7 +47,7 @@ async def test_every_field_is_documented(cluster: Cluster) -> None:
         told = board(watch)
     document = (Path(__file__).parents[2] / "docs" / "DASHBOARD.md").read_text()
     fields = document.partition("A `board` has these fields")[2].partition("##")[0]
-    of_board, _, of_claims = fields.partition("A claim is what one node tells of itself")
+    of_board, _, of_claims = fields.partition("A claim is what one node reports about itself")
     assert [name for name in told if f"`{name}`" not in of_board] == []
     assert [name for name in told["claims"][0] if f"`{name}`" not in of_claims] == []
     for kind in ("findings", "survival", "voters"):

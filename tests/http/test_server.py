@@ -1,4 +1,4 @@
-"""The HTTP server over TCP: connections beside one another, and their end."""
+"""The HTTP server over TCP: connections next to one another, and their end."""
 
 from __future__ import annotations
 

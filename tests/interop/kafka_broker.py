@@ -1,4 +1,4 @@
-"""A broker of Apache Kafka's beside its controllers."""
+"""A broker of Apache Kafka's next to its controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of both kinds give each other their snapshots, and go on with each other's directories."""
+"""Nodes of both kinds give each other their snapshots, and continue with each other's directories."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ REFUSAL = "expected kraft.witness=true"
 
 @pytest.mark.nightly
 def test_without_the_key_it_is_not_added(make_cluster: Callable[..., WitnessCluster]) -> None:
-    """It goes on as an observer."""
+    """It continues as an observer."""
 
     async def main(cluster: WitnessCluster) -> None:
         active = await cluster.active("without-us")
@@ -302,7 +302,7 @@ async def lose_one_and_regain(cluster: WitnessCluster, node_id: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 def test_without_the_key_it_is_no_voter(make_cluster: Callable[..., WitnessCluster], static: bool) -> None:
-    """It ends at the first contact, and the controllers go on."""
+    """It ends at the first contact, and the controllers continue."""
 
     async def main(cluster: WitnessCluster) -> None:
         await cluster.active("without-us")

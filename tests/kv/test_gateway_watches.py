@@ -42,7 +42,7 @@ async def test_a_watch_tells_what_happens_on_other_nodes(cluster: Cluster) -> No
 
 @on_cluster(**kv_setup())
 async def test_a_watch_continues_on_another_node(cluster: Cluster) -> None:
-    """A client that goes on from the revision after the last one it has seen misses nothing."""
+    """A client that continues from the revision after the last one it has seen misses nothing."""
     async with gateways(cluster) as serving:
         for number in range(5):
             await serving.clients[1].post("/v3/kv/put", {"key": KEY, "value": b64(str(number))})

@@ -180,7 +180,7 @@ Log = list[tuple[int, int]]
 
 @st.composite
 def logs_by_legal_leaders(draw: st.DrawFn) -> tuple[Log, Log]:
-    """A leader's log and a follower's: each epoch goes on from a prefix of an earlier one, replicas hold prefixes."""
+    """A leader's log and a follower's: each epoch continues from a prefix of an earlier one, replicas hold prefixes."""
     serial = itertools.count()
     leaders: list[Log] = [[]]
     for epoch in range(1, draw(st.integers(1, 8)) + 1):

@@ -1,4 +1,4 @@
-"""A snapshot beside a log: does the log go on after it, does it give way to it, or can the two not be?"""
+"""A snapshot next to a log: does the log continue after it, does it give way to it, or can the two not be?"""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ async def test_strangers_are_refused_and_logged_and_harm_nothing(tmp_path: Path)
 
 
 async def test_a_handshake_that_stops_half_way_ends_in_time(tmp_path: Path) -> None:
-    """However much of its first message the stranger has sent, and though it goes on byte by byte."""
+    """However much of its first message the stranger has sent, and though it continues byte by byte."""
     (config,) = configs(tmp_path, range(1, 2), {"kraft.first.request.timeout.ms": "100"})
     hello = client_hello()
     async with nodes_of([config]) as (node,):

@@ -1,4 +1,4 @@
-"""What a campaign keeps: every outcome as it was, traces of what failed, and where a second run goes on."""
+"""What a campaign keeps: every outcome as it was, traces of what failed, and where a second run continues."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Each public call is cancelled at each of its checkpoints: nothing leaks, and nobody else is disturbed.
 
-A companion makes the same call on the same object beside it, and a client writes and reads through the quorum.
+A companion makes the same call on the same object next to it, and a client writes and reads through the quorum.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_same_loss_without_a_broken_promise_is_a_violation(monkeypatch: pytest.M
 
 
 def test_old_copy_that_loses_nothing_excuses_nothing() -> None:
-    """The others hold everything, so the invariants go on."""
+    """The others hold everything, so the invariants continue."""
     spared = LOST.replace("kill 3\n", "").replace("start 2 3", "start 2").replace("elect 3\n", "elect 2\n")
     facts: list[RunFacts] = []
     real = RunFacts.__init__

@@ -242,7 +242,7 @@ async def pair_of(world: EchoWorld) -> tuple[ImmediateStream, ImmediateStream]:
 
 
 async def test_a_request_of_a_process_that_gave_up_still_arrives(autojump_clock: Clock) -> None:
-    """Its kernel goes on sending what it had taken, though the connection is closed."""
+    """Its kernel keeps sending what it had taken, though the connection is closed."""
     async with EchoWorld(("a", "b")).running() as world:
         stream = await world.connect("a", "b")
         world.network.isolate("b")

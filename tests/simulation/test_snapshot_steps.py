@@ -213,7 +213,7 @@ class TestStrikes:
         on_cluster(main, observers=1)
 
     def test_the_leader_in_the_middle(self) -> None:
-        """The next leader has the same snapshot, so the download goes on where it was."""
+        """The next leader has the same snapshot, so the download continues where it was."""
         begun_at: list[int] = []
 
         def look(event: TraceEvent) -> None:

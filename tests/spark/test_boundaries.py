@@ -90,7 +90,7 @@ def _told(found: Iterator[Run | Damage | FileEnd]) -> list[tuple[int, int, str |
 
 @st.composite
 def deceptive(draw: st.DrawFn) -> bytes:
-    """A log whose values are parts of logs too, with the offsets and epochs that the log itself goes on with."""
+    """A log whose values are parts of logs too, with the offsets and epochs that the log itself continues with."""
     made = []
     offset = 0
     for _ in range(draw(st.integers(2, 8))):
@@ -199,7 +199,7 @@ def test_a_boundary_costs_a_window_and_not_the_file() -> None:
 
 
 def test_a_file_that_has_grown_since_it_was_divided() -> None:
-    """The last part goes on; the others end where they did."""
+    """The last part continues; the others end where they did."""
     log = [batch(at, [b"v" * 60]) for at in range(40)]
     before, data = b"".join(log[:30]), b"".join(log)
     cut = len(before) // 2

@@ -142,7 +142,7 @@ def test_filters_are_pushed_whenever_spark_allows(spark: SparkSession, tmp_path:
 
 
 def test_a_glob_passes_over_foreign_files(spark: SparkSession, node: Path) -> None:
-    """Within a node's folder, and beside it."""
+    """Within a node's folder, and next to it."""
     (node.parent / "notes.txt").write_text("of an operator")
     (node.parent / "lost+found").mkdir()
     for glob in (f"{node}/*", f"{node.parent}/*"):

@@ -274,12 +274,12 @@ def rows_of(batch_id: int, partition: int) -> list[bytes]:
 @pytest.mark.rotating(4)
 @pytest.mark.parametrize("seed", range(2))
 def test_fifty_kills(seed: int) -> None:
-    """Of attempts, alone and beside others, and of leaders: every row is there once, and each partition in order."""
+    """Of attempts, alone and next to others, and of leaders: every row is there once, and each partition in order."""
     choose = random.Random(seed)
     killed = Counter[str]()
 
     async def task(cluster: Cluster, of: PartitionWrite) -> None:
-        """Attempts until one is whole; the others are killed, or have another one beside them."""
+        """Attempts until one is whole; the others are killed, or have another one next to them."""
         batches = divided(rows_of(of.write.version, of.partition), at_once=choose.randint(1, 20))
         for _ in range(3):
             async with trio.open_nursery() as nursery:

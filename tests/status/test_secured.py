@@ -73,7 +73,7 @@ def test_first_certificate_that_connections_need(shown: list[int], trusted: list
 
 
 def test_authority_in_use_expires_although_its_successor_is_trusted_already() -> None:
-    """The first step of a change of the authority puts the new one beside it."""
+    """The first step of a change of the authority puts the new one next to it."""
     shown = Certificate(KEY_STORE, "CN=node", "1", 9, "CN=old")
     old, new = (Certificate(TRUST_STORE, f"CN={name}", "1", s, f"CN={name}") for name, s in (("old", 5), ("new", 99)))
     assert first_expiry([shown, old, new]) == 5

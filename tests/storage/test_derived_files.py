@@ -1,4 +1,4 @@
-"""The small files beside the log: indexes, epochs, producers, snapshots; as Kafka lays them out, and damaged."""
+"""The small files next to the log: indexes, epochs, producers, snapshots; as Kafka lays them out, and damaged."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_the_log_counts_up_to_its_first_damage() -> None:
 
 
 def test_other_directories_count_for_nothing() -> None:
-    """A broker of Kafka keeps its partitions beside the quorum's."""
+    """A broker of Kafka keeps its partitions next to the quorum's."""
     disk = kafkas_directory("static")
     disk.make_directory("/data/orders-0")
     disk.replace_now(f"/data/orders-0/{0:020d}.log", kafkas_files("dynamic")[f"{0:020d}.log"])

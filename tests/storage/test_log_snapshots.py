@@ -1,4 +1,4 @@
-"""A log beside its snapshots: opened from one, replaced by one, trimmed behind one; refused where neither reaches."""
+"""A log next to its snapshots: opened from one, replaced by one, trimmed behind one; refused where neither reaches."""
 
 from __future__ import annotations
 

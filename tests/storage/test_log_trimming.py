@@ -278,7 +278,7 @@ class TestTrimming:
 
 
 class TestWhileOthersWork:
-    """A trim waits for the device between its steps; the rest of the log goes on."""
+    """A trim waits for the device between its steps; the rest of the log continues."""
 
     async def test_what_is_appended_and_truncated_meanwhile_is_as_ever(
         self, autojump_clock: trio.testing.MockClock
@@ -309,7 +309,7 @@ class TestWhileOthersWork:
         assert (again.log_start_offset, values_in(again)) == (6, values)
 
     async def test_the_log_is_not_replaced_under_a_trim(self, autojump_clock: trio.testing.MockClock) -> None:
-        """A crash would leave the segment that is on its way out beside the new one."""
+        """A crash would leave the segment that is on its way out next to the new one."""
         disk = new_disk()
         log = await grown(disk)
         await take_snapshot(log, 8)

@@ -36,7 +36,7 @@ def entries(log: Log) -> list[tuple[int, int]]:
 
 
 async def check_times(log: Log, times: list[int]) -> None:
-    """Ask for every timestamp that occurs, and those beside it."""
+    """Ask for every timestamp that occurs, and those next to it."""
     wanted = sorted({time + beside for time in times for beside in (0, 1)})
     for time in wanted:
         first = next(((offset, found) for offset, found in enumerate(times) if found >= time), None)

@@ -272,7 +272,7 @@ def follow(log: Log, value: bytes, epoch: int) -> None:
 @pytest.mark.parametrize("lose", LOSSES)
 @pytest.mark.parametrize("is_closed", [False, True], ids=["killed", "closed"])
 async def test_a_second_crash_while_the_first_is_recovered_from(is_closed: bool, lose: Loss) -> None:
-    """The snapshot is there, the log is not truncated: opening goes on with it, and crashes too, at every call."""
+    """The snapshot is there, the log is not truncated: opening continues with it, and crashes too, at every call."""
     snapshot_id = OffsetAndEpoch(40, 4)
     point = 0
     while True:

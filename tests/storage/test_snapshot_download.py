@@ -90,7 +90,7 @@ async def test_a_chunk_that_does_not_follow_is_refused(position: int, data: byte
         await download.append(0, WHOLE[:50], len(WHOLE))
         with pytest.raises(ProtocolError, match=message):
             await download.append(position, data, size)
-        # What was right goes on.
+        # What was right continues.
         await fetch(download)
         await download.finish()
     assert disk.read_bytes(PATH) == WHOLE

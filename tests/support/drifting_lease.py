@@ -1,4 +1,4 @@
-"""A leader with a slow clock is cut off and goes on reading, while one with a fast clock takes over at once."""
+"""A leader with a slow clock is cut off and keeps reading, while one with a fast clock takes over at once."""
 
 from __future__ import annotations
 

@@ -147,5 +147,5 @@ def _summary(outcomes: Iterable[str], said: Iterable[str]) -> dict[str, Any]:
 
 @pytest.fixture
 def says(record_property: Any) -> Any:
-    """Call it with what a system does in the end, such as a refusal; the page shows that beside the result."""
+    """Call it with what a system does in the end, such as a refusal; the page shows that next to the result."""
     return lambda sentence: record_property(_SAYS, sentence)

@@ -137,7 +137,7 @@ def beside(nursery: trio.Nursery, ask: Any, *arguments: Any, **settings: Any) ->
 
 
 async def until_asked(seconds: float = 0.1) -> None:
-    """Let what has been asked for beside reach its leader, and the leader do all that it can do at once."""
+    """Let what has been asked for next to reach its leader, and the leader do all that it can do at once."""
     await trio.sleep(seconds)
 
 

@@ -59,7 +59,8 @@ class Appender:
     previous one is committed.  `controller.quorum.append.linger.ms` delays a batch so that more requests can join it.
 
     A single request on the leader's node takes no turn of this actor: LeaderReplication gets the batch in the caller's
-    step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor goes on with it.
+    step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor continues with
+    it.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class StateMachineDriver:
     async def run(self) -> None:
         """Run until cancelled.  An exception of the application is a bug and ends the node.
 
-        The application stops at committed records that cannot be read or decoded, but the node goes on replicating and
+        The application stops at committed records that cannot be read or decoded, but the node keeps replicating and
         voting.  All replicas have such records, and would otherwise end at each start.
         Raises StorageError if a snapshot has replaced the log and the application cannot load one.
         """

@@ -99,7 +99,7 @@ class SharedNodeId:
 
 
 class SharedIdWatch:
-    """Asks the leader whether the voter that has this node's id, but another directory, goes on fetching.
+    """Asks the leader whether the voter that has this node's id, but another directory, keeps fetching.
 
     If it does not, it is the old incarnation of a node on a new disk.  A second node with the leader's own id cannot
     follow it; `SharedNodeId` hears of that.

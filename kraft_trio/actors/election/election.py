@@ -324,7 +324,7 @@ class Election:
         await self._quorum_state.write(state, self._log.voters.kraft_version, voters)
 
     def _amend_role(self, event: Event, role: Role) -> None:
-        """Change a field of the role within one stay; its tasks go on."""
+        """Change a field of the role within one stay; its tasks continue."""
         transition = check_transition(self._role, event, role, self_key=self._key)
         assert not transition.durable, "a durable transition needs the epoch nursery closed"
         self._role = role

@@ -85,7 +85,7 @@ class ControllerRegistrar:
         )
         request = ControllerRegistrationRequest(config.node_id, self._registration.incarnation_id, listeners, features)
         try:
-            # Fetches go on, because the controller answers when they have committed its record.
+            # Fetches continue, because the controller answers when they have committed its record.
             response = await self._context.client.request_apart(
                 endpoint, CONTROLLER_REGISTRATION, request, config.request_timeout_ms * 2
             )

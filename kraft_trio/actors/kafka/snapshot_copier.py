@@ -120,7 +120,7 @@ class SnapshotCopier:
         return response
 
     async def _ask(self, api: Api[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Over a connection of its own: fetches go on meanwhile."""
+        """Over a connection of its own: fetches continue meanwhile."""
         if self._endpoint is None:
             raise NetworkError("it is not known where the leader listens")
         return await self._context.client.request_apart(

@@ -127,7 +127,7 @@ class AutoJoin:
             listeners=own.endpoints,
             ack_when_committed=False,
         )
-        # Fetches must go on while this waits, or this node would never catch up.
+        # Fetches must continue while this waits, or this node would never catch up.
         ask = self._context.client.request_apart
         try:
             return await ask(endpoint, ADD_RAFT_VOTER, request, TIMEOUT_MS + 1000)

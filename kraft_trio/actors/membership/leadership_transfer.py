@@ -26,7 +26,7 @@ class LeadershipTransfer:
     async def to(self, change: VoterChange, voter_id: int) -> None:
         """Resign in favour of that voter, in the change's turn.
 
-        1. Wait until the voter has caught up, while appends go on.
+        1. Wait until the voter has caught up, while appends continue.
         2. Hold appends, until the voter has all of the log and the log is committed.  The voter then wins against every
            other log, and no append is left without an answer.  If that takes an election timeout, start again.
         3. Answer, and resign with the voter as the preferred successor.  It campaigns at once (KIP-595

@@ -1,6 +1,6 @@
 """Takes the voters to the target in the log, step by step (KIP-642).
 
-The target is part of the newest voter set, so each leader reads it in its own log and goes on where the last one
+The target is part of the newest voter set, so each leader reads it in its own log and continues where the last one
 stopped.  Each step is planned in its turn, from the log and from who fetches at that moment.
 """
 

@@ -85,7 +85,7 @@ class UpdateVoterSender:
             kraft_versions=self._own.kraft_versions,
         )
         try:
-            # Fetches go on while the leader tries the endpoint and waits for the commit.
+            # Fetches continue while the leader tries the endpoint and waits for the commit.
             response = await self._context.client.request_apart(
                 endpoint, UPDATE_RAFT_VOTER, request, config.request_timeout_ms * 2
             )

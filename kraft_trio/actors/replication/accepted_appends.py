@@ -36,7 +36,7 @@ class AcceptedAppends:
         return producer_id in self._producer_ids
 
     def add(self, message: ProduceReceived) -> None:
-        """Take over a request, and write if there is enough for one write.  Raises what `write` raises."""
+        """Accept a request, and write if there is enough for one write.  Raises what `write` raises."""
         self._messages.append(message)
         self._producer_ids.add(message.header.producer_id)
         self._bytes += len(message.records)

@@ -42,7 +42,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = get_logger(__name__)
 
 SYNCED_IN_PLACE_BYTES: Final = 64 * 1024
-"""The largest append that the event loop may sync in place.  Nothing here goes on before the append is durable."""
+"""The largest append that the event loop may sync in place.  Nothing here continues before the append is durable."""
 
 TIMEOUT_SPREAD = 0.1
 """The random part of the fetch timeout, so that followers of a dead leader do not campaign at once."""

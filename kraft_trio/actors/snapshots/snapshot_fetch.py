@@ -92,7 +92,8 @@ class SnapshotFetch:
         log.info("fetching a snapshot", snapshot_id=str(snapshot_id), position=self.position)
 
     def copy_of(self, snapshot_id: OffsetAndEpoch) -> SnapshotDownload:
-        """A download of a snapshot that this log covers, beside the one that would replace it.  The caller owns it."""
+        """A download of a snapshot that this log covers, in addition to the one that would replace it.  The caller owns
+        it."""
         return SnapshotDownload(self._disk, self._log.directory, snapshot_id)
 
     async def take(self, response: FetchSnapshotResponse) -> None:

@@ -28,7 +28,7 @@ FULL_DISK_RETRY_S: Final = 60.0
 
 
 class SnapshotTaker:
-    """Writes the application's state while the node goes on committing (KIP-630 "When to Snapshot").
+    """Writes the application's state while the node keeps committing (KIP-630 "When to Snapshot").
 
     StateMachineDriver tells it of each batch, and holds `state_changes` meanwhile.  So the voters and producers that it
     saves are those at the application's offset, although the log may be longer.

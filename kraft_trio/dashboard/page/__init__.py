@@ -1,4 +1,4 @@
-"""The page as one HTML file, put together from the files beside this one."""
+"""The page as one HTML file, put together from the files next to this one."""
 
 from __future__ import annotations
 

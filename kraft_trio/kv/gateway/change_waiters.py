@@ -1,7 +1,7 @@
 """Tasks that wait for changes of the store.  A change wakes only those whose keys it touches.
 
-The log applies a command in one turn of the event loop, whatever it changes and whoever waits for it.  So `tell` only
-notes the changes, and `run` looks for those whom they concern, a part in each turn.
+The log applies a command in one turn of the event loop, whatever it changes and however many tasks wait for it.  So
+`tell` only notes the changes, and `run` looks for the tasks that they concern, a part in each turn.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ChangeWaiters:
     async def wait(self, interval: Interval) -> int:
         """Wait for the next change in the interval, and return a revision that is not after it.
 
-        If a snapshot replaces the store meanwhile, it is the first revision that was not told of.
+        If a snapshot replaces the store meanwhile, it is the first revision that was not reported.
         """
         with self.place(interval) as place:
             await place.wait()

@@ -1,4 +1,4 @@
-"""What the gateway tells of the cluster: its version, health, members and status."""
+"""What the gateway reports about the cluster: its version, health, members and status."""
 
 from __future__ import annotations
 

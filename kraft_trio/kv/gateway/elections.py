@@ -122,7 +122,7 @@ class Elections:
         return LeaderResponse(self._service.header(), first)
 
     async def observe(self, request: LeaderRequest, send: Callable[[LeaderResponse], Awaitable[None]]) -> None:
-        """Tell of the leader, and again of each new one and of each new value, until cancelled."""
+        """Report the leader, and then each new leader and each new value, until cancelled."""
         await self._service.barrier()
         turns, told = Turns(self._service, request.name), None
         while True:

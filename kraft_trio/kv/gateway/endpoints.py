@@ -133,7 +133,7 @@ class KeepAliveEndpoint:
 
 @attrs.frozen
 class WatchEndpoint:
-    """Goes on until the client leaves."""
+    """Continues until the client leaves."""
 
     service: KvService
 
@@ -156,7 +156,7 @@ class WatchEndpoint:
 
 @attrs.frozen
 class ObserveEndpoint:
-    """Tells of the leaders of one election until the client leaves."""
+    """Reports the leaders of one election until the client leaves."""
 
     elections: Elections
 

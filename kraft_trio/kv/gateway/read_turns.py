@@ -1,4 +1,4 @@
-"""Limits how much of the store is read for clients in one turn of the event loop, so that the quorum goes on.
+"""Limits how much of the store is read for clients in one turn of the event loop, so that the quorum continues.
 
 A range is read after it has waited for the quorum, perhaps together with many others; one change may concern many
 watches.

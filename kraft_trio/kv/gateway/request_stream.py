@@ -36,7 +36,7 @@ async def body_of(exchange: Exchange) -> str:
 
 
 async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, None]:
-    """The messages of a body, each as soon as it is complete.  The response may go on after the end of the body.
+    """The messages of a body, each as soon as it is complete.  The response may continue after the end of the body.
 
     Raises KvError for what is no message, and Disconnected.
     """

@@ -51,7 +51,7 @@ class Upkeep:
     async def _advance(self, epoch: int) -> None:
         """Propose the time while there are leases.  It stands still while nobody leads.
 
-        If a client's record has set the time ahead, it goes on from there.
+        If a client's record has set the time ahead, it continues from there.
         """
         now_ms = self._service.machine.leases.now_ms
         last_s = trio.current_time()

@@ -21,7 +21,7 @@ from kraft_trio.kv.responses import WatchResponse
 from kraft_trio.kv.watches import Batch, EventReader
 
 PROGRESS_INTERVAL_S: Final = 600.0
-"""A watch that asks for it is told of progress if it had no event for so long."""
+"""A watch that asks for progress gets a report if it had no event for so long."""
 MAX_WATCHES: Final = 1000
 """Of one stream."""
 MAX_WATCHES_OF_ADDRESS: Final = 10_000

@@ -60,7 +60,7 @@ class LoggedVoters(NamedTuple):
     """The target of a reassignment that the record names."""
 
     def is_at(self, offset: int | None) -> bool:
-        """Whether the record could be at that offset; None stands for a configured set."""
+        """Whether the record could be at that offset; None means a configured set."""
         return self.is_configured if offset is None else self.base_offset <= offset < self.next_offset
 
 

@@ -135,7 +135,7 @@ def old_copies(timeline: Timeline, source: random.Random) -> None:
 
 
 def blank_majority(timeline: Timeline, source: random.Random) -> None:
-    """In some runs, most voters get blank disks late in the run.  Other faults go on meanwhile."""
+    """In some runs, most voters get blank disks late in the run.  Other faults continue meanwhile."""
     if timeline.header.kraft_version == 0 or timeline.changes_voters or source.random() >= _BLANKING:
         return
     at_us = timeline.duration_us - 1 - source.randrange(timeline.duration_us // 3)

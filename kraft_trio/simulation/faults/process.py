@@ -107,7 +107,7 @@ def campaign(timeline: Timeline, at_us: int) -> None:
 
 
 def transfers(timeline: Timeline, source: random.Random) -> None:
-    """In some runs, an administrator asks now and then for another leader.  Other faults go on meanwhile."""
+    """In some runs, an administrator asks now and then for another leader.  Other faults continue meanwhile."""
     if source.random() < TRANSFERRING:
         for _ in range(source.randint(1, MOST_TRANSFERS)):
             at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
@@ -115,7 +115,7 @@ def transfers(timeline: Timeline, source: random.Random) -> None:
 
 
 def resignations(timeline: Timeline, source: random.Random) -> None:
-    """In some runs, the application on the leader has it resign now and then.  Other faults go on meanwhile."""
+    """In some runs, the application on the leader has it resign now and then.  Other faults continue meanwhile."""
     if source.random() < RESIGNING:
         for _ in range(source.randint(1, MOST_RESIGNATIONS)):
             timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, Resign())

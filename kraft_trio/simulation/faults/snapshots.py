@@ -121,7 +121,7 @@ def fetcher_struck(timeline: Timeline, at_us: int) -> None:
 
 @fault(PROFILE, min_nodes=2)
 def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
-    """The leader is lost during a download, which goes on or begins again with the next leader."""
+    """The leader is lost during a download, which continues or begins again with the next leader."""
     back_us = _away(timeline, at_us)
     blow = timeline.random.choice(tuple(BLOWS))
     timeline.add(back_us, StrikeLeader(blow, mid_download=True))

@@ -16,7 +16,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 
 
 class HighWatermarkNeverFalls(Invariant):
-    """What is committed stays committed, because clients were told of it and state machines have applied it.  So a
+    """What is committed stays committed, because clients know of it and state machines have applied it.  So a
     process never lowers its high watermark.  A new leader holds everything that earlier leaders committed, and knows no
     high watermark until a record of its own epoch has committed.  So its first high watermark covers all of theirs
     (KIP-595 "High watermark").  No replica drops a committed record: it truncates only what conflicts with a leader's

@@ -97,7 +97,7 @@ class EpochsNeverFall(Invariant):
 
 
 class RestartedLeaderResigns(Invariant):
-    """A leader that crashes may lose records that it had not synced but a follower already has.  If it went on leading
+    """A leader that crashes may lose records that it had not synced but a follower already has.  If it kept leading
     its epoch, it would give the same offsets to other records, and (epoch, offset) would name two of them.  So it comes
     back as Resigned, as in Kafka, and the leader of an epoch appends at each offset only once."""
 

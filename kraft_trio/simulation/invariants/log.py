@@ -134,7 +134,7 @@ class LeaderCompleteness(Invariant):
     """A committed record is durable on a majority of its voter set, and a later leader has the votes of a majority.
     The two share a replica, which votes only for a log that reaches as far as its own (KIP-595 "Vote").  So the leader
     of a higher epoch holds every record that was committed in lower ones, and every acknowledged record.  That also
-    holds while the leader of a lower epoch does not know that it was replaced, and goes on committing."""
+    holds while the leader of a lower epoch does not know that it was replaced, and keeps committing."""
 
     number = 7
     title = "a leader holds every record that was committed or acknowledged before its election"

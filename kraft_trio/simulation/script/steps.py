@@ -123,7 +123,8 @@ class Step(Line):
     async def take(self, cluster: Cluster) -> None:
         """Do it.  A fault that makes no sense now, such as killing a dead node, does nothing.
 
-        Returns when it is done, while its consequences go on.  Raises NotAsExpected if the step expects something else.
+        Returns when it is done, while its consequences continue.  Raises NotAsExpected if the step expects something
+        else.
         """
         raise NotImplementedError
 

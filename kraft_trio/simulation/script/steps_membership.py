@@ -1,6 +1,6 @@
 """Steps of an administrator: `at` asks only that node for the leader, and `nowait` does not wait.
 
-A step waits a while for the answer; a change without one by then continues beside the script.
+A step waits a while for the answer; a change without one by then continues in parallel with the script.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steps of clients.
 
-A step waits a while for the answer; an operation without one by then continues beside the script.
+A step waits a while for the answer; an operation without one by then continues in parallel with the script.
 """
 
 from __future__ import annotations

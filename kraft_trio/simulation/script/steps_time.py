@@ -38,7 +38,7 @@ class Wait(Step):
 class Settle(Step):
     """Waits until nothing has changed for a while.
 
-    This must happen within 5 minutes.  Nodes without a leader may go on asking for pre-votes, which changes nothing.
+    This must happen within 5 minutes.  Nodes without a leader may keep asking for pre-votes, which changes nothing.
     """
 
     verb: ClassVar[str] = "settle"

@@ -19,7 +19,7 @@ UNKNOWN_BYTES: Final = -1
 
 @attrs.frozen
 class DescribeLogDirsRequest:
-    """`partitions` are pairs of a topic's name and a partition; None stands for all."""
+    """`partitions` are pairs of a topic's name and a partition; None means all."""
 
     partitions: tuple[tuple[str, int], ...] | None = None
 

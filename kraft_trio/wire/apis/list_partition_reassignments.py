@@ -14,7 +14,7 @@ from kraft_trio.wire.schema import Fields
 
 @attrs.frozen
 class ListPartitionReassignmentsRequest:
-    """`partitions` are pairs of a topic's name and a partition; None stands for all."""
+    """`partitions` are pairs of a topic's name and a partition; None means all."""
 
     timeout_ms: int
     partitions: tuple[tuple[str, int], ...] | None = None

@@ -29,7 +29,7 @@ class ReplicaSnapshotsRequest:
     """The node refuses a request that has another cluster id than its own."""
     take: bool = False
     with_status: bool = False
-    """Whether the answer shall have the status, too."""
+    """Whether the answer must contain the status, too."""
 
 
 @attrs.frozen

@@ -34,7 +34,7 @@ REPORT = {"leaderId": 1, "epoch": 5, "highWatermark": 9, "voters": VOTERS, "befo
 
 
 def watch_node(data: bytes) -> None:
-    """Whatever a node tells of itself leads to JSON that a browser reads."""
+    """Whatever a node reports about itself leads to JSON that a browser reads."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -45,7 +45,7 @@ def test_no_majority(quorum: Quorum, dashboard: Start, reader: Open) -> None:
 
 
 def test_a_voter_that_hangs(quorum: Quorum, dashboard: Start, reader: Open) -> None:
-    """The page goes on for the others; one step leads to the voter, its last contact, and what its disk had left."""
+    """The page continues for the others; one step leads to the voter, its last contact, and what its disk had left."""
     opened = reader(dashboard(quorum))
     opened.sees("#survival", "Survives 1 more failure now")
     leader = quorum.leader().id

@@ -35,7 +35,7 @@ def test_a_program_prints_what_it_says(spark: SparkSession, make_quorum: MakeQuo
 def test_a_stream_and_writers_go_on_when_another_node_leads(
     spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
 ) -> None:
-    """The checkpoint of a query goes on, and rows are read once; each leader is killed."""
+    """The checkpoint of a query continues, and rows are read once; each leader is killed."""
     quorum = make_quorum(3)
     quorum.start()
     servers = {"kafka.bootstrap.servers": quorum.bootstrap_servers}
