@@ -122,7 +122,7 @@ def test_a_key_sets_its_field(key: str, text: str, field: str, value: object) ->
         ("listeners", "CONTROLLER://a:1,B://a:1", "two listeners have the same address"),
         ("listeners", "CLIENT://a:1", "a node with the controller role needs the listener CONTROLLER://host:port"),
         ("listeners", "CONTROLLER://0.0.0.0:1", "set advertised.listeners"),
-        ("advertised.listeners", "CONTROLLER://0.0.0.0:1", "0.0.0.0 stands for every interface"),
+        ("advertised.listeners", "CONTROLLER://0.0.0.0:1", "0.0.0.0 means every interface"),
         ("advertised.listeners", "CONTROLLER://:1", "has no host"),
         ("controller.quorum.bootstrap.servers", "B://a:1", "'B://a:1': host:port expected, without the name of the"),
         ("advertised.listeners", "OTHER://a:1", "OTHER is not among the listeners"),

@@ -69,7 +69,7 @@ class ClientReassignment:
                         tell(reason)
                         told_at = now
                     if now > deadline:
-                        raise ChangeRefused(f"refused: {reason} (run the command again to go on)")
+                        raise ChangeRefused(f"refused: {reason} (run the command again to continue)")
                     await trio.sleep(LOOK_AGAIN_S)
                 case _:
                     await self._take(step, quorum)

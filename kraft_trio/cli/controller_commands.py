@@ -242,7 +242,7 @@ def parse_directory_id(text: str) -> UUID:
     except ValueError as error:
         raise ConfigError(f"--controller-directory-id {error}") from error
     if directory_id == NO_DIRECTORY_ID:
-        raise ConfigError(f"--controller-directory-id {text}: reserved; it stands for an unknown directory id")
+        raise ConfigError(f"--controller-directory-id {text}: reserved; it means an unknown directory id")
     return directory_id
 
 

@@ -54,7 +54,9 @@ class LeaderReassignment:
                 raise ChangeRefused(self._given_up(quorum))
             if trio.current_time() > deadline:
                 doing = quorum.reassignment_status or "the leader begins"
-                raise OutcomeUnknownError(f"not within {wait_s:g} s: {doing}; the leader goes on (`reassign --cancel`)")
+                raise OutcomeUnknownError(
+                    f"not within {wait_s:g} s: {doing}; the leader continues (`reassign --cancel`)"
+                )
             await trio.sleep(LOOK_AGAIN_S)
             quorum = await self.changes.describe()
 

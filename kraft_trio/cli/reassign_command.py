@@ -102,7 +102,7 @@ class Reassigning:
         reassignment = LeaderReassignment(self.changes, _listed(ids), lambda states: _ids(states) == set(ids))
         quorum = await self.changes.describe()
         if waits and not reassignment.is_reached(quorum):
-            tell("Ctrl-C ends only this command: the leader goes on")
+            tell("Ctrl-C ends only this command: the leader continues")
             quorum = await reassignment.follow(quorum, _Progress(reassignment, self.changes.fetch_timeout_ms).show)
         if reassignment.is_reached(quorum):
             self._tell_done(quorum)

@@ -66,7 +66,7 @@ class _Request:
 @click.option(
     "--clique",
     is_flag=True,
-    help="Break links for good around a majority, which must go on committing; no other faults.",
+    help="Break links for good around a majority, which must keep committing; no other faults.",
 )
 @click.option("--witness", is_flag=True, help="Make the last voter a witness; the voters do not change.")
 @click.option(MACHINE_OPTION, "state_machine", metavar="MODULE:FACTORY", help="Test an application's state machine.")

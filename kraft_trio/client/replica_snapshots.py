@@ -43,7 +43,7 @@ async def ask_for_snapshots(
         told = await ask(connection, REPLICA_SNAPSHOTS, request, timeout_ms)
     except UnsupportedVersionError as error:
         raise UnsupportedVersionError(
-            f"{endpoint}: it does not tell of its own snapshots, as nodes of Apache Kafka's do not"
+            f"{endpoint}: it does not report its own snapshots, as nodes of Apache Kafka's do not"
         ) from error
     if told.error != ErrorCode.none:
         raise RefusedError(f"{endpoint}: {told.error.name.upper()}: {told.error_message or 'no reason given'}")

@@ -79,7 +79,7 @@ def parse_peer(text: str) -> Endpoint:
     if not endpoint.host:
         raise ValueError(f"{text!r} has no host (host:port expected)")
     if endpoint.host in ("0.0.0.0", "::"):
-        raise ValueError(f"{text!r}: {endpoint.host} stands for every interface and cannot be connected to")
+        raise ValueError(f"{text!r}: {endpoint.host} means every interface and cannot be connected to")
     return endpoint
 
 

@@ -41,7 +41,7 @@ class AccessControl:
         self.files = WatchedFiles(
             lambda: file_identity(config.acl_file),
             self._take,
-            taken=lambda: log.info("access rules taken over", rules=len(self._rules.rules), voters=len(self._bindings)),
+            taken=lambda: log.info("access rules reloaded", rules=len(self._rules.rules), voters=len(self._bindings)),
             refused=lambda reason: log.warning("changed access rules not used", reason=reason),
         )
 

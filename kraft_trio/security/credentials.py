@@ -46,7 +46,7 @@ class Credentials:
         self.files = WatchedFiles(
             self._identity,
             self._take,
-            taken=lambda: log.info("certificates taken over", listener=name, expires_at=str(self.expires_at)),
+            taken=lambda: log.info("certificates reloaded", listener=name, expires_at=str(self.expires_at)),
             refused=lambda reason: log.warning("changed certificates not used", listener=name, reason=reason),
         )
 

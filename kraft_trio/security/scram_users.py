@@ -29,7 +29,7 @@ class ScramUsers:
         self.files = WatchedFiles(
             lambda: file_identity(path),
             self._take,
-            taken=lambda: log.info("SCRAM users taken over", users=len({name for _, name in self._credentials})),
+            taken=lambda: log.info("SCRAM users reloaded", users=len({name for _, name in self._credentials})),
             refused=lambda reason: log.warning("changed SCRAM users not used", reason=reason),
         )
 

@@ -111,7 +111,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except NetworkError as error:
             if is_available_now:
                 raise
-            log.warning("no news of the log, the query goes on when there are: %s", error)
+            log.warning("no news of the log, the query continues when there are: %s", error)
             return start
         return self._newest.as_json()
 
@@ -182,9 +182,9 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _after(self, loss: str, leader: QuorumLeader, position: StreamPosition) -> StreamPosition:
         """The log's start, with a warning.  Raises DataLossError with failOnDataLoss=true."""
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"{loss} (failOnDataLoss=false goes on at the log's start)")
+            raise DataLossError(f"{loss} (failOnDataLoss=false continues at the log's start)")
         begins = await leader.log_start_offset()
-        log.warning("%s; going on at offset %d, the log's start (failOnDataLoss=false)", loss, begins)
+        log.warning("%s; continuing at offset %d, the log's start (failOnDataLoss=false)", loss, begins)
         return position.after_loss(begins)
 
 

@@ -81,7 +81,7 @@ def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None)
         if node_id is None or state is None:
             return None
         raise StorageError(
-            f"{path}: missing, expected beside {state}: a node has run here; "
+            f"{path}: missing, expected next to {state}: a node has run here; "
             f"{_how_to_restore(disk, directory, node_id)}"
         ) from None
     except OSError as error:

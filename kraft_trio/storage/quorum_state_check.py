@@ -35,7 +35,7 @@ def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
             file.close()
         if size:
             raise StorageError(
-                f"{join(directory, partition_files.QUORUM_STATE)}: missing, expected beside {path}, which has {size} "
+                f"{join(directory, partition_files.QUORUM_STATE)}: missing, expected next to {path}, which has {size} "
                 f"bytes: what this node has voted for is forgotten; {VOTE_LOST}"
             )
 

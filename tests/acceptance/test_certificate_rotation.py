@@ -100,7 +100,7 @@ def secure(quorum: Quorum) -> None:
 
 
 def taken_over(node: NodeProcess) -> int:
-    return sum(event["event"] == "certificates taken over" for event in node.log_events())
+    return sum(event["event"] == "certificates reloaded" for event in node.log_events())
 
 
 def replace_on_each(quorum: Quorum, load: Load, replace: Callable[[NodeProcess], object]) -> None:

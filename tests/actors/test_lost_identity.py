@@ -91,7 +91,7 @@ async def test_a_missing_file_is_written_again_as_the_message_says(cluster: Clus
     machine.disk.remove(META)
     text = await refusal(cluster)
     assert text == (
-        f"{META}: missing, expected beside {machine.partition_path}/quorum-state: a node has run here; restore the "
+        f"{META}: missing, expected next to {machine.partition_path}/quorum-state: a node has run here; restore the "
         "file from a copy, or write it again: version=1, node.id=1, cluster.id=… (as on the other nodes), "
         f"directory.id={directory_id_to_text(key.directory_id)} (as in {machine.partition_path}/{0:020}.log)"
     )

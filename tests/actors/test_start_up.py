@@ -36,7 +36,7 @@ def vote_for_another(disk: SimulatedDisk, path: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (remove, "quorum-state: missing, expected beside .*log"),
+        (remove, "quorum-state: missing, expected next to .*log"),
         (flip_in_epoch, "quorum-state: line 2: .* expected the CRC-32C of line 1"),
         (vote_for_another, "quorum-state: leaderId 1, which is this node, with votedId 2"),
     ],

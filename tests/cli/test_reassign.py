@@ -259,7 +259,7 @@ class TestWithoutTheLeader:
         assert run([*TO_1_2_4, "--timeout", "1"]) == 1
         said = capsys.readouterr().err
         assert f"kraft: note: waiting for {key(4)}, which is 200 offsets behind" in said
-        assert "(run the command again to go on)" in said
+        assert "(run the command again to continue)" in said
         assert fake.asked == []
 
     def test_a_target_of_no_use_is_refused(self, fake: FakeQuorum, capsys: pytest.CaptureFixture[str]) -> None:

@@ -325,7 +325,7 @@ class TestCommand:
             (["--unsafe-endpoints", "1@"], 1, "'1@' is not ID@NAME://HOST:PORT"),
             (["--unsafe-endpoints", "x@CONTROLLER://h:1"], 1, "'x' is not a replica id"),
             (["--unsafe-endpoints", "1@h:1"], 1, "'h:1' is not NAME://host:port"),
-            (["--unsafe-endpoints", "1@C://0.0.0.0:1"], 1, "stands for every interface"),
+            (["--unsafe-endpoints", "1@C://0.0.0.0:1"], 1, "means every interface"),
             (
                 ["--unsafe-only-voter", "-t", "wrong"],
                 1,

@@ -128,7 +128,7 @@ class TestByTheLeader:
         fake.description = self.BEFORE
         fake.becomes = [attrs.evolve(self.BETWEEN, reassignment_status="waiting for something")]
         assert run([*QUORUM, "replace", "-i", "3", "--timeout", "1"]) == 1
-        assert "not within 0.001 s: waiting for something; the leader goes on" in capsys.readouterr().err
+        assert "not within 0.001 s: waiting for something; the leader continues" in capsys.readouterr().err
 
 
 class TestByTheCommand:

@@ -253,7 +253,7 @@ async def test_sighup_takes_over_files_and_a_closed_terminal_ends_the_node(
             await logged("node started")
             process.send_signal(signal.SIGHUP)
             assert (await logged("reading the files about security again"))["files"] == 1
-            assert (await logged("access rules taken over"))["rules"] == 0
+            assert (await logged("access rules reloaded"))["rules"] == 0
             rules.write_text("[[allow]]\n")
             process.send_signal(signal.SIGHUP)
             assert "operations is missing" in (await logged("changed access rules not used"))["reason"]

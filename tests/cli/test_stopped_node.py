@@ -152,7 +152,7 @@ def test_what_a_directory_tells(tmp_path: Path) -> None:
     (node / "__cluster_metadata-0" / "damaged").unlink()
     log = node / "__cluster_metadata-0" / f"{0:020}.log"
     log.write_bytes(b"record")
-    missing = f"{node}/__cluster_metadata-0/quorum-state: missing, expected beside {log}, which has 6 bytes: "
+    missing = f"{node}/__cluster_metadata-0/quorum-state: missing, expected next to {log}, which has 6 bytes: "
     assert str(problem_of(config)).startswith(missing)
     assert describe_directory(RealDisk(), config).problems == [str(problem_of(config)).removesuffix(".")]
     state = node / "__cluster_metadata-0" / "quorum-state"

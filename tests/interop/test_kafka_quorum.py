@@ -115,7 +115,7 @@ def test_its_state_is_saved_and_a_cluster_of_ours_begins_with_it(controllers: Co
 
     silent = controllers.ask(2, "metadata-quorum", "describe", "--snapshots")
     assert silent.returncode == 1
-    assert "it does not tell of its own snapshots, as nodes of Apache Kafka's do not" in silent.stdout
+    assert "it does not report its own snapshots, as nodes of Apache Kafka's do not" in silent.stdout
 
     [port] = free_ports(1)
     properties = tmp_path / "node-4.properties"

@@ -235,7 +235,7 @@ def test_changed_rules_are_taken_over_and_bad_ones_are_not(tmp_path: Path) -> No
             outcomes.append(asked(control, DESCRIBE_QUORUM, request, OPERATOR))
     assert outcomes == [None, None, None]
     reasons = [line.get("reason", "") for line in lines]
-    assert [line["event"] for line in lines] == ["access rules taken over", *2 * ["changed access rules not used"]]
+    assert [line["event"] for line in lines] == ["access rules reloaded", *2 * ["changed access rules not used"]]
     assert reasons[1].endswith("acl.toml: [[allow]] number 1: operations is missing")
     assert reasons[2].endswith("acl.toml: No such file or directory")
 
@@ -297,7 +297,7 @@ def test_rules_are_read_again_once_the_node_may_read_them(tmp_path: Path) -> Non
             (tmp_path / "acl.toml").chmod(mode)
             control.files.look()
     assert len(lines) == 2
-    assert lines[1]["event"] == "access rules taken over"
+    assert lines[1]["event"] == "access rules reloaded"
 
 
 VOTER = '[[voter]]\nprincipal = "User:node-2"\nnode-id = 2\n'

@@ -49,7 +49,7 @@ def test_users_of_scram_are_read_again(tmp_path: Path) -> None:
         reload_all([users.files])
         (tmp_path / "users").write_text("half a li")
         reload_all([users.files])
-    assert [line["event"] for line in lines] == ["SCRAM users taken over", "changed SCRAM users not used"]
+    assert [line["event"] for line in lines] == ["SCRAM users reloaded", "changed SCRAM users not used"]
     assert lines[0]["users"] == 1
     assert users.credential(SCRAM_SHA_256, "alice").name == "alice"
 
@@ -146,7 +146,7 @@ async def test_certificate_that_other_nodes_would_refuse_does_not_replace_a_good
             store.write_bytes(good)
             reload_all(node.tree.security_files)
         assert [line["event"] for line in lines] == 2 * ["changed certificates not used"] + 2 * [
-            "certificates taken over"
+            "certificates reloaded"
         ]
         told = lines[0]["reason"]
         assert told.startswith(f"ssl.keystore.location={store}: nodes with such files would refuse each other: ")
@@ -182,7 +182,7 @@ def test_other_listeners_keep_the_same_files(tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as lines:
         look_at_all(one.files for one in credentials.all)
     outcomes = {line["listener"]: line["event"] for line in lines}
-    kept, taken = "changed certificates not used", "certificates taken over"
+    kept, taken = "changed certificates not used", "certificates reloaded"
     assert outcomes == {"CONTROLLER": kept, "CLIENT": kept, "HTTPS": kept, "OTHER": taken}
 
 
@@ -197,7 +197,7 @@ async def test_any_certificate_replaces_one_that_has_expired(tmp_path: Path) -> 
         with structlog.testing.capture_logs() as lines:
             reload_all(node.tree.security_files)
         events = {line["event"] for line in lines}
-        assert events == {"the other nodes may refuse the certificate", "certificates taken over"}
+        assert events == {"the other nodes may refuse the certificate", "certificates reloaded"}
 
 
 async def test_certificate_that_cannot_be_used_keeps_the_old_expiry(tmp_path: Path) -> None:

@@ -133,5 +133,5 @@ async def test_changed_certificates_are_taken_over_without_closing_connections(t
             assert await served_stream.receive_some(1) == b"x"
             assert common_name(served_stream) == common_name(stream)
             await stream.aclose()
-    assert [line["event"] for line in lines] == 2 * ["certificates taken over"] + 2 * ["changed certificates not used"]
+    assert [line["event"] for line in lines] == 2 * ["certificates reloaded"] + 2 * ["changed certificates not used"]
     assert str(tmp_path / "node.pem") in lines[-1]["reason"]

@@ -99,7 +99,7 @@ def test_available_now_does_not_end_before_a_loss_is_told(quorum: Quorum, change
     reader = make_reader_of("one:1", **PATIENCE)
     quorum.log = change()
     reader.prepareForTriggerAvailableNow()
-    with pytest.raises(DataLossError, match=rf"cluster {CLUSTER}, offset 30: .*failOnDataLoss=false goes on"):
+    with pytest.raises(DataLossError, match=rf"cluster {CLUSTER}, offset 30: .*failOnDataLoss=false continues"):
         latest(reader, position(30, 4))
 
 
@@ -112,7 +112,7 @@ def test_a_query_goes_on_at_the_logs_start(
     read_to = position(15, 1)
     with caplog.at_level(logging.WARNING, "kraft_trio.spark"):
         end = latest(reader, read_to)
-    assert f"going on at offset {begins}, the log's start (failOnDataLoss=false)" in caplog.text
+    assert f"continuing at offset {begins}, the log's start (failOnDataLoss=false)" in caplog.text
     assert (end["offset"], end["beganAt"], end["losses"]) == (log.high_watermark, begins, 1)
     assert ranges(reader.partitions(read_to, end)) == [(begins, log.high_watermark)]
     restarted = make_reader_of("one:1", failOnDataLoss="false", **PATIENCE)
@@ -236,7 +236,7 @@ def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     quorum.log = None
     start = position(10, 1)
     assert latest_once(make_reader_of("one:1"), start) == start
-    assert "no news of the log, the query goes on when there are" in caplog.text
+    assert "no news of the log, the query continues when there are" in caplog.text
     with pytest.raises(NetworkError, match="quorum not reached within 300 ms: no leader: one:1: Connection refused"):
         latest(reader, start)
 

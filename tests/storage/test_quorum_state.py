@@ -75,7 +75,7 @@ class TestBesideTheLog:
         log = open_log(disk)
         refuse_missing_quorum_state(disk, DIRECTORY)
         log.append_as_leader(batch(b"value"), 1)
-        with pytest.raises(StorageError, match=f"{DIRECTORY}/quorum-state: missing, expected beside .*log, which has"):
+        with pytest.raises(StorageError, match=f"{DIRECTORY}/quorum-state: missing, expected next to .*log, which has"):
             refuse_missing_quorum_state(disk, DIRECTORY)
 
     @pytest.mark.parametrize("voted", [None, KEY, ReplicaKey(1)])

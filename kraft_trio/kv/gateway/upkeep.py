@@ -38,7 +38,7 @@ class Upkeep:
         try:
             await self._run()
         except (SerdeError, StorageError) as error:
-            log.error("the store has stopped; the node goes on replicating and voting", reason=str(error))
+            log.error("the store has stopped; the node keeps replicating and voting", reason=str(error))
 
     async def _run(self) -> None:
         while True:

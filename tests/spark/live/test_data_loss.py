@@ -69,7 +69,7 @@ def test_a_log_that_is_another_one(
 
     with pytest.raises(DataLossError, match=f"cluster {quorum.cluster_id}, offset {end['offset']}.*{named}"):
         latest(make_reader(quorum, **PATIENCE), end)
-    with pytest.raises(DataLossError, match=r"\(failOnDataLoss=false goes on at the log's start\)"):
+    with pytest.raises(DataLossError, match=r"\(failOnDataLoss=false continues at the log's start\)"):
         make_reader(quorum, **PATIENCE).partitions(start, end)
 
     available_now = make_reader(quorum, **PATIENCE)
@@ -81,7 +81,7 @@ def test_a_log_that_is_another_one(
     with caplog.at_level(logging.WARNING, "kraft_trio.spark"):
         after = latest(going_on, end)
     assert re.search(named, caplog.text)
-    assert "going on at offset 0, the log's start" in caplog.text
+    assert "continuing at offset 0, the log's start" in caplog.text
     assert after["losses"] == 1
     assert rows(going_on, end, after) == committed_rows(quorum.nodes[1])
     offset = quorum.produce(["and on"])

@@ -183,7 +183,7 @@ def test_an_unreachable_quorum_ends_no_query(make_quorum: MakeQuorum, caplog: py
     with caplog.at_level(logging.WARNING, "kraft_trio.spark"):
         unheard = make_reader(quorum)
         assert unheard.latestOffset(start, unheard.getDefaultReadLimit()) == start
-    assert "no news of the log, the query goes on when there are: quorum not reached" in caplog.text
+    assert "no news of the log, the query continues when there are: quorum not reached" in caplog.text
     assert str(quorum.nodes[1].endpoint) in caplog.text
     with pytest.raises(NetworkError, match=f"quorum not reached within 5000 ms: no leader: {quorum.nodes[1].endpoint}"):
         latest(reader, start)  # With AvailableNow the query would end without what there is.
