@@ -357,7 +357,7 @@ class NodeTree(Generic[R]):
         return self._metrics
 
     def _certificate_samples(self) -> list[Sample]:
-        """One of each certificate.  A listener's and the peers' connections share theirs."""
+        """One sample of each certificate.  A listener's and the peers' connections share theirs."""
         found = {
             (one.name, certificate): Sample(
                 {

@@ -319,7 +319,7 @@ class Replacing:
         return None if self.own is None else self.own.cluster_id
 
     def _listeners(self, quorum: QuorumDescription, new: ReplicaKey) -> Endpoints | None:
-        """Those given, the file's, the old incarnation's while it is a voter, or those that the quorum tells."""
+        """The given listeners, the file's, those of the old incarnation while it is a voter, or those in the quorum."""
         if self.listeners is not None:
             return self.listeners
         if self.own is not None:

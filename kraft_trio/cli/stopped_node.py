@@ -92,7 +92,7 @@ def not_asked(situation: Situation) -> list[Endpoint]:
 
 
 def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:
-    """Those of the listener by which voters ask each other."""
+    """The addresses of the listener by which voters ask each other."""
     static = {voter.id: voter.endpoint for voter in config.quorum_voters}
     for voter in voters:
         endpoint = voter.endpoints.get(config.controller_listener_name) or static.get(voter.id)

@@ -63,7 +63,7 @@ class LeaderConnection:
         return response.partitions[0]
 
     async def describe_producers(self, producer_ids: Sequence[int]) -> dict[int, DescribedProducer]:
-        """Those of these idempotent producers that the leader's log remembers; at most MAX_PRODUCERS are asked for."""
+        """The given idempotent producers that the leader's log remembers; at most MAX_PRODUCERS are asked for."""
         request = DescribeQuorumRequest(self.topic_name, producer_ids=tuple(producer_ids))
         response = await ask(self.connection, DESCRIBE_QUORUM, request, self.request_timeout_ms)
         check_answer("DescribeQuorum", response.error)

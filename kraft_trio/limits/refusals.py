@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class Refusals:
-    """One for a node.  The code that refuses counts; the metrics read.  All numbers are since the start."""
+    """What a node refused.  The code that refuses counts; the metrics read.  All numbers are since the start."""
 
     connections: int = 0
     """New connections without a place."""

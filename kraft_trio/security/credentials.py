@@ -105,7 +105,7 @@ def _files(tls: TlsFields) -> tuple[str, str]:
 
 @attrs.frozen
 class NodeCredentials:
-    """Those of all listeners with TLS, and of the connections to the peers."""
+    """The credentials of all listeners with TLS, and of the connections to the peers."""
 
     all: tuple[Credentials, ...]
     connecting: Credentials | None = None

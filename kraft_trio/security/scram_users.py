@@ -44,9 +44,9 @@ class ScramUsers:
         return self._credentials.get((mechanism, name), decoy)
 
     def credentials(self, name: str) -> tuple[ScramCredential, ...]:
-        """Those of the user, with whichever mechanism.  For an unknown one, some that fit no password.
+        """The credentials of the user, for any mechanism.  An unknown user gets some that fit no password.
 
-        They take as long to check as those of some user.
+        Checking these takes as long as for a known user.
         """
         self.files.look()
         if name in self._of_user:

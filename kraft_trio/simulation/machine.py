@@ -139,7 +139,7 @@ class Machine:
         )
 
     def _static_voters(self) -> VoterSet:
-        """Those of the process, which does not read its file again; else those of the next one."""
+        """The static voters of the process, which does not read its file again, or of the next process."""
         config = self.world.config_of(self.id) if self.node is None else self.node.config
         return config.static_voter_set()
 

@@ -113,7 +113,7 @@ class QuorumLeader:
         return (await self.fetch(offset - 1, max_bytes=1)).first_epoch
 
     async def producers(self, producer_ids: Sequence[int]) -> dict[int, DescribedProducer]:
-        """Those of these idempotent producers that the log remembers."""
+        """The given idempotent producers that the log remembers."""
         return await self._leader.describe_producers(producer_ids)
 
     async def log_start_offset(self) -> int:

@@ -51,7 +51,7 @@ class DiskProbe:
         return found
 
     def _look(self) -> tuple[tuple[Check, ...], int | None]:
-        """The checks, and what is left.  In a thread, whose late answer counts no more."""
+        """Return the checks, and the free bytes of the disk.  Runs in a thread; a late answer is dropped."""
         try:
             may_write = os.access(self._directory, os.W_OK | os.X_OK)
             free = self._free_bytes(self._directory)

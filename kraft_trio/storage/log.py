@@ -450,7 +450,7 @@ class Log:
 
     @property
     def trimming(self) -> trio.Lock:
-        """Held by a trim, which waits for the device between its steps.
+        """A lock that a trim holds, which waits for the device between its steps.
 
         A task that replaces the log by a snapshot takes it first.  Otherwise a crash could bring back a segment that is
         being dropped, in addition to the new one.  Nothing else needs it: a trim changes only what a snapshot covers.

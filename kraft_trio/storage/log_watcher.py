@@ -22,7 +22,7 @@ class LogWatcher(Protocol):
     def truncated(self, end_offset: int) -> None: ...
 
     def replaced(self, snapshot_id: OffsetAndEpoch) -> None:
-        """That snapshot replaced the whole log, which now starts and ends at the snapshot's end."""
+        """A snapshot replaced the whole log, which now starts and ends at the snapshot's end."""
 
     def trimmed(self, log_start_offset: int) -> None:
         """The log now starts at that offset (inclusive)."""

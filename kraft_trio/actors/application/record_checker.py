@@ -23,7 +23,7 @@ _RECORDS_AT_ONCE: Final = 1024
 
 
 class RecordChecker:
-    """One for a node.
+    """Checks produced records; a node has one.
 
     A check starts in the event loop.  If it takes more than a few steps, it starts again on a thread, which checks one
     batch at a time.  So a waiting batch holds no more memory than its request.

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class FetchProblem:
-    """One for a node, and for all of its stays as a follower.  FollowerReplication writes it; the node's status reads.
+    """Why this node cannot fetch, across its stays as a follower.  FollowerReplication writes it; the status reads it.
 
     A voter that cannot fetch soon follows nobody, and would forget why if the reason ended with that stay.
     """

@@ -25,7 +25,7 @@ MAX_KNOWN: Final = 1000
 
 
 class KafkaReplicas:
-    """One for a node, which knows them across epochs.
+    """The replicas of Apache Kafka that this node knows, across epochs.
 
     A connection names its client's software in ApiVersions (KIP-511), and a replica's Fetch tells the id.  A voter
     counts until it is removed or fetches with this library, an observer until it has been silent for five minutes.  A

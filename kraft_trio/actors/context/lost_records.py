@@ -11,7 +11,7 @@ log = get_logger(__name__)
 
 @attrs.define
 class LostRecords:
-    """One for a node.  FollowerReplication writes it; the node's status reads it.
+    """The committed records that this node lost.  FollowerReplication writes it; the node's status reads it.
 
     A leader has every committed record.  One that lacks some was elected by voters that came back with blank or older
     disks, or by static voters that were changed in the files.

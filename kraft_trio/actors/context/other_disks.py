@@ -12,7 +12,7 @@ log = get_logger(__name__)
 
 
 class OtherDisks:
-    """One for a node.  VoteRound notes what the voters answer, and the node's status tells it.
+    """The voters that answer with another disk.  VoteRound notes their answers; the node's status reads them.
 
     A machine that comes back with a blank or another disk has its voter's id and address, but not its log and its
     votes.  It refuses requests that name the voter's directory id.

@@ -41,7 +41,7 @@ class RestoredVoter:
 
 
 class RestoredVoters:
-    """One for a node.  LeaderReplication writes it; the node's status and metrics read."""
+    """The voters that came back with an old copy.  LeaderReplication writes it; the node's status and metrics read."""
 
     def __init__(self, wall_clock_ms: Callable[[], int]) -> None:
         self._wall_clock_ms = wall_clock_ms

@@ -82,7 +82,7 @@ class ClientLane:
     """
 
     def __init__(self, wanted: trio.lowlevel.ParkingLot, units_per_turn: int) -> None:
-        """The task that calls `admit` in every turn while the lane is wanted parks at `wanted` otherwise."""
+        """One task calls `admit` in every turn while the lane is wanted, and parks at `wanted` otherwise."""
         self._units_per_turn = units_per_turn
         self._turns = LoopTurns.of_this_run()
         self._turn = 0

@@ -130,9 +130,9 @@ class ClusterRequests:
         return self._view.value.leader_endpoint(self._config.controller_listener_name)
 
     async def _nodes_known_to_leader(self, request: DescribeQuorumRequest) -> Nodes:
-        """Ask the leader.  Those who come while a question is under way share the next one.
+        """Ask the leader.  Calls during a request share the next one.
 
-        Anybody may ask.  The questions of a flood would keep waiting whatever else is passed on to the leader.
+        Any client may ask.  A flood of requests would otherwise delay everything else that is passed on to the leader.
         """
         wanted = self._begun_questions + 1
         async with self._question:
@@ -151,7 +151,7 @@ class ClusterRequests:
             return self._newest_nodes
 
     def _serving(self, nodes: Nodes, leader_id: int | None, listener_name: str) -> Nodes:
-        """Those that serve clients, as far as this node knows: they do not run Kafka, and have the clients' listener.
+        """The nodes known to serve clients: they do not run Kafka, and have a listener for clients.
 
         The voters of a static quorum are known by one listener only, so that nobody may have the clients'.
         """

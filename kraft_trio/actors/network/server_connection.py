@@ -381,7 +381,7 @@ class ServerConnection:
         self._receives = True
 
     async def _wait_for_share(self, size: int) -> None:
-        """Wait until this connection, which holds too much for it, may hold so many bytes more."""
+        """Wait until this connection may hold so many bytes more: it holds too many now."""
         self._memory.waits += 1
         while self._held + size > self._memory.per_connection:
             await self._room.park()

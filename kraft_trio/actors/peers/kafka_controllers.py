@@ -18,7 +18,7 @@ MAX_KNOWN: Final = 1000
 
 
 class KafkaControllers:
-    """One for a node, which tells it of each connection that it makes.
+    """Which peers are Kafka's controllers.  The node reports each connection that it makes.
 
     Kafka's controllers advertise ControllerRegistration and replicate `__cluster_metadata`.  Its TestRaftServer
     advertises as much, but replicates another topic.  So does a witness, which advertises ReadIndex too.

@@ -49,7 +49,7 @@ def describe_quorum(
 
 
 def _producers(wanted: Sequence[int], known: ProducerStates) -> tuple[DescribedProducer, ...]:
-    """Those of the first MAX_PRODUCERS that the log remembers."""
+    """The producers, of the first MAX_PRODUCERS, that the log remembers."""
     found = ((producer_id, known.newest_batch(producer_id)) for producer_id in wanted[:MAX_PRODUCERS])
     return tuple(DescribedProducer(producer_id, *newest) for producer_id, newest in found if newest is not None)
 

@@ -76,7 +76,7 @@ class Electorate:
 
     @cached_property
     def winners(self) -> list[Claim]:
-        """Those whom a majority of the voters that they know themselves would elect."""
+        """The nodes that would win: a majority of the voters that they know would elect them."""
         return [claim for claim in self.answering if claim.log_end is not None and self._would_win(claim)]
 
     def _would_win(self, candidate: Claim) -> bool:

@@ -22,7 +22,7 @@ def other_clusters(situation: Situation) -> Iterator[Finding]:
 
 
 def shared_ids(situation: Situation) -> Iterator[Finding]:
-    """One for each id.  Two processes that count as one voter can vote twice."""
+    """One finding for each shared id.  Two processes that count as one voter can vote twice."""
     said = {claim.shared_id[0]: (claim, claim.shared_id[1]) for claim in situation.answers if claim.shared_id}
     if situation.report is None:
         # A node with a blank disk differs from its voter, too, and the other one may have the only copy.

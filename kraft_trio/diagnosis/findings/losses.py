@@ -40,7 +40,7 @@ def other_epochs(situation: Situation) -> Iterator[Finding]:
 
 
 def restored(situation: Situation) -> Iterator[Finding]:
-    """One for each voter.  Of several nodes that led, the one whose offsets are highest knows most."""
+    """One finding for each voter.  Of several nodes that led, the one whose offsets are highest knows most."""
     said: dict[int, tuple[Claim, Restored]] = {}
     for claim in situation.answers:
         for one in claim.restored:

@@ -22,7 +22,7 @@ _CLOCK_ADVICE: Final = (
 
 
 def stopped_state_machines(situation: Situation) -> Iterator[Finding]:
-    """One for each reason.  All nodes stop at the same record."""
+    """One finding for each reason.  All nodes stop at the same record."""
     stopped: dict[str, list[Claim]] = {}
     for claim in situation.answers:
         if claim.state_machine_problem is not None:
@@ -79,7 +79,7 @@ def little_room(situation: Situation) -> Iterator[Finding]:
 
 
 def certificates(situation: Situation) -> Iterator[Finding]:
-    """Those that have expired, or soon do, the oldest first."""
+    """The certificates that have expired, or soon will, the oldest first."""
     told = [(claim.certificate_expires_ms, claim) for claim in situation.claims]
     dated = [(expires_ms, claim) for expires_ms, claim in told if expires_ms is not None]
     for expires_ms, claim in sorted(dated, key=lambda one: one[0]):

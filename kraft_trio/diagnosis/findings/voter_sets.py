@@ -47,7 +47,7 @@ def _names(claims: tuple[Claim, ...]) -> str:
 
 
 def other_static_voters(situation: Situation) -> Iterator[Finding]:
-    """The files name different voters.  If two of the sets have majorities apart, there can be two quorums."""
+    """The files name different voters.  If two of the sets have disjoint majorities, there can be two quorums."""
     sets: dict[tuple[int, ...], list[Claim]] = {}
     for claim in situation.answers:
         if claim.kraft_version == 0 and claim.voter_ids:

@@ -42,7 +42,7 @@ class Place:
 
 
 class ChangeWaiters:
-    """Those who wait for changes of one machine's store, by key or by range.  Somebody must call `run`."""
+    """The tasks that wait for changes of one machine's store, by key or by range.  The owner must run `run`."""
 
     def __init__(self, machine: KvMachine) -> None:
         self._machine = machine

@@ -41,7 +41,7 @@ class _Client:
     requests: int = 0
 
     def access(self, *, needs_node: bool) -> LogAccess | None:
-        """Access to the log for the next operation; None if no node runs in which it could be embedded."""
+        """Access to the log for the next operation; None if the client must be embedded and no node runs."""
         if self.network is not None and not needs_node:
             return self.network
         nodes = list(self.world.nodes.values())

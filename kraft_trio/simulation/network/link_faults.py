@@ -126,7 +126,7 @@ def between_groups(groups: Sequence[Collection[str]]) -> BlockedBetween:
 
 
 def around(host: str, others: Collection[str] | None = None) -> BlockedBetween:
-    """That host is cut off from the named ones, or from all others."""
+    """Cut that host off from the named ones, or from all others."""
     return lambda source, target: (
         Blocked.EVERYTHING
         if source != target

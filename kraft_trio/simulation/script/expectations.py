@@ -23,7 +23,7 @@ ASKED_MS: Final = 2000
 
 
 def _running(cluster: Cluster, nodes: tuple[int, ...] | None) -> dict[int, Node]:
-    """Those nodes, or all that run.  Raises NotAsExpected if one of them does not run."""
+    """The given nodes, or all that run.  Raises NotAsExpected if one of them does not run."""
     running = cluster.nodes
     for node in nodes or ():
         if node not in running:

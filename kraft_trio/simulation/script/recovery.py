@@ -443,7 +443,7 @@ def _described(cluster: Cluster, node_id: int) -> str:
 
 
 def _needs_no_other(node: Node, leader: Node) -> bool:
-    """Whether it has everything that the leader committed, and so hears from it, or cannot campaign.
+    """Whether the node has everything that the leader committed, and so hears from it, or cannot campaign.
 
     To follow the leader is not enough: a fetch timeout from before may still run out.  A node on a blank disk cannot
     campaign, and may know only nodes that are cut off.

@@ -44,7 +44,7 @@ class DescribeQuorumRequest:
 
 @attrs.frozen
 class QuorumReplica:
-    """One voter or observer.  The end offset is exclusive.  -1 stands for a value that is unknown or too new."""
+    """One voter or observer.  The end offset is exclusive.  -1 means that a value is unknown or too new."""
 
     key: ReplicaKey
     log_end_offset: int
