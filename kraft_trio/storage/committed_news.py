@@ -1,7 +1,6 @@
-"""Tells one task of the log's news, as a rule without a turn of the scheduler: who moves the high watermark serves it.
+"""Tells one task of the log's news, as a rule in the step of whoever moves the high watermark.
 
-Waking a task for each commit costs more than applying a small command.  So the task leaves a function for the time that
-it waits, like the owner of a `ServedMailbox`, and `tell` calls it.  The function must not await.
+Waking a task for each commit costs more than applying a small command; `HandOver` says how that is avoided.
 """
 
 from __future__ import annotations
@@ -9,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import trio
+from kraft_trio.hand_over import HandOver
 
 
 class CommittedNews:
     """Owned by a log.  One task waits for the news: that which gives committed records to the application."""
 
     def __init__(self) -> None:
-        self._serve: Callable[[], bool] | None = None
-        """None unless the task waits, and is not being served."""
-        self._waiting: trio.lowlevel.Task | None = None
+        self._task = HandOver[None]()
         self._error: BaseException | None = None
-        """What the task raises instead of returning from its wait."""
+        """What was raised for the task after it had been cancelled."""
         self._is_held = False
         self._is_due = False
 
@@ -30,15 +27,10 @@ class CommittedNews:
         `serve` is called with all other news, in the step that makes them.  It returns whether it has done everything.
         What it raises, this raises.
         """
-        self._waiting, self._serve = trio.lowlevel.current_task(), serve
-        await trio.lowlevel.wait_task_rescheduled(self._end_wait)
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-    def _end_wait(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self._waiting = self._serve = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        await self._task.wait(lambda _: serve())
 
     def tell(self) -> None:
         """Serve the task that waits, if any, or wake it.  Never raises."""
@@ -48,26 +40,15 @@ class CommittedNews:
             self._serve_or_wake()
 
     def _serve_or_wake(self) -> None:
-        serve = self._serve
-        if serve is None:
-            return
-        self._serve = None
         try:
-            is_done = serve()
+            if self._task.is_open and not self._task.offer(None):
+                self._task.wake()
         except BaseException as error:
             self._error = error
-            is_done = False
-        if self._waiting is None:
-            return
-        if is_done:
-            self._serve = serve
-        else:
-            waiting, self._waiting = self._waiting, None
-            trio.lowlevel.reschedule(waiting)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep news back in this block, until `give`: for a task that has something more urgent to do first."""
+        """Hold news back in this block, until `give`: for a task that has something more urgent to do first."""
         self._is_held = True
         try:
             yield

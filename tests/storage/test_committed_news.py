@@ -105,4 +105,5 @@ async def test_nothing_is_served_while_the_task_is_served() -> None:
 
         one.serve_next = tell_again
         one.news.tell()
-        assert one.seen == ["served"]
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.seen == ["served"], "nor is it woken"

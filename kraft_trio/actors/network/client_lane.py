@@ -90,8 +90,8 @@ class ClientLane:
         self._spent = 0
         self._free_from = 0
         """The first turn that no earlier request has used up."""
-        self._waiting: AddressQueue[tuple[int, trio.lowlevel.Task]] = AddressQueue()
-        """Costs and tasks."""
+        self._waiting: AddressQueue[int] = AddressQueue()
+        """By their costs."""
         self._wanted = wanted
 
     @property
@@ -119,15 +119,8 @@ class ClientLane:
 
     async def enter(self, units: int, address: str) -> None:
         """Wait for the turn in which a request of that cost may be served.  `address` is that of who sent it."""
-        entry = (units, trio.lowlevel.current_task())
-        self._waiting.append(address, entry)
         self._wanted.unpark_all()
-
-        def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._waiting.remove(address, entry)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
+        await self._waiting.wait(address, units)
 
     def charge(self, units: int) -> None:
         """Add to the cost of this turn, because a request that was admitted in this one or before costs more now."""
@@ -138,5 +131,5 @@ class ClientLane:
     def admit(self) -> None:
         """Admit waiting requests to the next turn, in which they will run."""
         next_turn = self._turns.number + 1
-        while self._waiting and self._spend(self._waiting.first[0], next_turn):
-            trio.lowlevel.reschedule(self._waiting.pop()[1])
+        while self._waiting and self._spend(self._waiting.first, next_turn):
+            self._waiting.wake_first()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-import trio
 
 from kraft_trio.actors.waiting.address_turns import AddressQueue
 from kraft_trio.config.checks import CONNECTION_SHARE, RESERVED_SHARE
@@ -22,7 +21,6 @@ class _Waiter:
     number: int
     """The order in which they came."""
     size: int
-    task: trio.lowlevel.Task
 
 
 class MemoryBudget:
@@ -96,15 +94,7 @@ class MemoryBudget:
     async def _wait(self, queue: AddressQueue[_Waiter], size: int, address: str) -> None:
         assert size <= self.per_connection, f"{size} bytes wanted, a connection may have {self.per_connection}"
         self.waits += 1
-        waiter = _Waiter(self.waits, size, trio.lowlevel.current_task())
-        queue.append(address, waiter)
-
-        def leave(_raise_cancel: object) -> trio.lowlevel.Abort:
-            queue.remove(address, waiter)
-            self._admit()
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
+        await queue.wait(address, _Waiter(self.waits, size), self._admit)
 
     def take_beyond(self, size: int) -> None:
         """Take `size` bytes that are in memory already, even if the budget has no room."""
@@ -141,6 +131,4 @@ class MemoryBudget:
         return min(queues, key=lambda queue: queue.first.number, default=None)
 
     def _let(self, queue: AddressQueue[_Waiter]) -> None:
-        waiter = queue.pop()
-        self.taken += waiter.size
-        trio.lowlevel.reschedule(waiter.task)
+        self.taken += queue.wake_first().size

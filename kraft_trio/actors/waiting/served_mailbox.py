@@ -1,14 +1,7 @@
 """A mailbox that has messages served without a turn of the scheduler while its owner waits for one.
 
-Most messages find their owner waiting.  Waking it takes a round of the scheduler, which is a large part of the time
-that a commit takes.  So the owner leaves a function for the time that it waits, and `send` calls it.  This is like a
-wake-up in which nothing else runs between the two tasks, because
-
-- the function does not await, and is called only while the owner waits in `receive`.  It is never called in a step of
-  the owner, within another call, or while a message is queued, so messages keep their order;
-- Trio ends the owner's wait in the step that cancels it.  Messages are queued from then on.  So nothing is served for
-  an epoch that has ended (rule R1), and the owner answers what it finds in the mailbox;
-- `receive` raises the errors of the function, in the owner.
+`HandOver` says how, and why that is like a wake-up.  No message is served while one is queued, so messages keep their
+order.  The owner answers what it finds in the mailbox when its epoch ends.
 """
 
 from __future__ import annotations
@@ -17,6 +10,8 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 import trio
+
+from kraft_trio.hand_over import HandOver
 
 T = TypeVar("T")
 
@@ -29,13 +24,7 @@ class ServedMailbox(Generic[T]):
 
     def __init__(self, size: int) -> None:
         self._sender, self._inbox = trio.open_memory_channel[T](size)
-        self._serve: Callable[[T], bool] | None = None
-        """None unless the owner waits and no message is being served."""
-        self._owner: trio.lowlevel.Task | None = None
-        """The owner while it waits."""
-        self._left = 0
-        self._error: BaseException | None = None
-        """What the owner raises instead of returning from its wait."""
+        self._owner = HandOver[T]()
 
     # Senders
 
@@ -44,11 +33,9 @@ class ServedMailbox(Generic[T]):
 
         Raises trio.WouldBlock if the mailbox is full, and trio.BrokenResourceError if it is closed.
         """
-        serve = self._serve
-        if serve is not None and self._is_served(serve, message):
-            return
-        self._sender.send_nowait(message)
-        self._wake()
+        if not self._owner.offer(message):
+            self._sender.send_nowait(message)
+            self._owner.wake()
 
     async def send(self, message: T) -> None:
         """Like `send_nowait`, but wait while the mailbox is full.  Always a checkpoint."""
@@ -60,28 +47,6 @@ class ServedMailbox(Generic[T]):
             await self._sender.send(message)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def _is_served(self, serve: Callable[[T], bool], message: T) -> bool:
-        if self._left <= 0:
-            return False
-        self._left -= 1
-        self._serve = None
-        try:
-            is_served = serve(message)
-        except BaseException as error:
-            if self._owner is None:
-                raise
-            self._error = error
-            self._wake()
-            return True
-        if self._owner is not None:
-            self._serve = serve
-        return is_served
-
-    def _wake(self) -> None:
-        owner, self._owner, self._serve = self._owner, None, None
-        if owner is not None:
-            trio.lowlevel.reschedule(owner)
 
     # The owner
 
@@ -99,15 +64,8 @@ class ServedMailbox(Generic[T]):
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return message
-        self._owner, self._serve, self._left = trio.lowlevel.current_task(), serve, SERVED_WHILE_WAITING
-        await trio.lowlevel.wait_task_rescheduled(self._end_wait)
-        if self._error is not None:
-            raise self._error
+        await self._owner.wait(serve, SERVED_WHILE_WAITING)
         return self._inbox.receive_nowait()
-
-    def _end_wait(self, raise_cancel: object) -> trio.lowlevel.Abort:
-        self._owner = self._serve = None
-        return trio.lowlevel.Abort.SUCCEEDED
 
     def receive_nowait(self) -> T:
         """The next queued message.  Raises trio.WouldBlock if there is none."""
