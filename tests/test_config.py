@@ -252,11 +252,28 @@ def test_static_voters_have_only_the_default_listener() -> None:
             "the nearest known one is controller.quorum.fetch.timeout.ms",
         ),
         ("log.dirss", "log.dirss: unknown key, ignored; the nearest known one is log.dirs"),
-        ("num.partitions", "num.partitions: a Kafka key that kraft does not use"),
+        ("num.io.threads", "num.io.threads: a Kafka key that kraft does not use"),
     ],
 )
 def test_an_unknown_key_is_warned_about_by_name(key: str, warning: str) -> None:
     assert parse_config({**MINIMAL, key: "1"}).warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    "of_kafka",
+    [
+        {"process.roles": "broker", "offsets.topic.replication.factor": "1"},
+        {"num.partitions": "1", "num.io.threads": "8"},
+        {"process.roles": "broker,controller", "socket.send.buffer.bytes": "1"},
+    ],
+)
+def test_kafkas_own_file_may_have_kafkas_keys(of_kafka: dict[str, str]) -> None:
+    """No node starts with it, and whoever else reads it need not be told."""
+    assert parse_config({**MINIMAL, **of_kafka}).warnings == ()
+    typo = {**MINIMAL, **of_kafka, "log.dirss": "1"}
+    assert parse_config(typo).warnings == ("log.dirss: unknown key, ignored; the nearest known one is log.dirs",)
+    ours = {**MINIMAL, "kraft.witness": "true", "num.partitions": "1"}
+    assert parse_config(ours).warnings == ("num.partitions: a Kafka key that kraft does not use",)
 
 
 @pytest.mark.parametrize(

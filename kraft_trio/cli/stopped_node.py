@@ -51,11 +51,15 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
         return claim.node_id == config.node_id or (claim.node_id is None and claim.endpoint == str(own))
 
     silent = [one for one in situation.claims if is_own(one) and one.problem is not None and not runs_nevertheless(one)]
-    here = FoundHere(config.node_id, path, is_down=bool(silent))
+    here = FoundHere(
+        config.node_id,
+        path,
+        is_down=bool(silent),
+        bootstrap=tuple(map(str, config.quorum_bootstrap_servers)),
+        is_controller="controller" in config.process_roles,
+    )
     claims = tuple(
-        attrs.evolve(one, bootstrap=tuple(map(str, config.quorum_bootstrap_servers)))
-        if is_own(one) and one.problem is None
-        else one
+        attrs.evolve(one, bootstrap=here.bootstrap) if is_own(one) and one.problem is None else one
         for one in situation.claims
     )
     situation = attrs.evolve(situation, claims=claims, here=here)
@@ -190,5 +194,6 @@ def directory_problem(disk: Disk, config: NodeConfig) -> str | None:
         )
     free_bytes = disk.free_bytes(directory)
     if free_bytes is not None and free_bytes < LITTLE_BYTES:
-        return f"{directory}: the disk has {room_text(free_bytes)} left. A node whose disk is full ends: make room."
+        left = room_text(free_bytes)
+        return f"{directory}: the disk has {left} left. A node whose disk is full ends: make room, then start it."
     return None

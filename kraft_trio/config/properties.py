@@ -50,13 +50,17 @@ def read_file(
 
 
 def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """The values of the fields of NodeConfig, with warnings.  Raises ConfigError."""
+    """The values of the fields of NodeConfig, with warnings.  Raises ConfigError.
+
+    A file of Kafka's own has keys that only Kafka uses.  That is no warning.
+    """
     warnings: list[str] = []
     values: dict[str, Any] = {}
     tls: dict[str, Any] = {}
     tls_of_listener: dict[str, dict[str, Any]] = {}
     sasl: dict[str, Any] = {}
     sasl_of_listener: dict[str, dict[str, Any]] = {}
+    of_kafka = keys_of_kafkas_file(properties)
     for name, value in properties.items():
         field, text = _FIELD_OF_KEY.get(name), str(value)
         of_listener = _OF_LISTENER.fullmatch(name)
@@ -77,9 +81,9 @@ def values_of(properties: Mapping[str, object]) -> tuple[dict[str, Any], list[st
         elif is_security_key(name) and text.strip() and (name, text.strip().upper()) not in HARMLESS_SECURITY:
             # Its value may be a password.
             raise ConfigError(f"{name}: kraft does not support this security key; expected the key not to be set")
-        elif name not in _DIRECTORY_KEYS:
+        elif name not in _DIRECTORY_KEYS and not (of_kafka and is_kafka_key(name)):
             warnings.append(_unknown_key(name))
-    values["keys_of_kafka"] = keys_of_kafkas_file(properties)
+    values["keys_of_kafka"] = of_kafka
     values["tls"] = TlsFields(**tls)
     values["listener_tls"] = {name: TlsFields(**{**tls, **own}) for name, own in tls_of_listener.items()}
     values["sasl"] = SaslFields(**sasl)

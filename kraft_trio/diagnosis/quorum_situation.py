@@ -160,6 +160,10 @@ class FoundHere:
     """The voters in its log, or its static ones; empty if the log was not read."""
     addresses: tuple[tuple[int, str], ...] = ()
     """Where those voters listen, by id."""
+    bootstrap: tuple[str, ...] = ()
+    """`controller.quorum.bootstrap.servers` of its file."""
+    is_controller: bool = True
+    """Whether its file says that it may vote."""
 
 
 @attrs.frozen

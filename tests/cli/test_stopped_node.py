@@ -65,7 +65,9 @@ def test_full_disk_is_named(tmp_path: Path, room: Callable[[int], None], capsys:
     room(5000)
     assert run(["metadata-quorum", "explain", "-c", file]) == 1
     told = capsys.readouterr().out
-    full = f"{config.metadata_log_dir}: the disk has 4 KiB left. A node whose disk is full ends: make room."
+    full = (
+        f"{config.metadata_log_dir}: the disk has 4 KiB left. A node whose disk is full ends: make room, then start it."
+    )
     assert f"Node {config.node_id} does not answer. Found on this machine: {full}\n" in told
 
 
@@ -121,6 +123,30 @@ def test_directory_of_an_observer_is_looked_at(tmp_path: Path, capsys: pytest.Ca
     )
     assert run(["metadata-quorum", "explain", "-c", str(file)]) == 1
     assert f"Found on this machine: {tmp_path}/node: there is no such directory." in capsys.readouterr().out
+
+
+def test_list_of_a_kafka_broker_is_what_may_be_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its process may well run, and its keys are Kafka's: neither a command to start it nor a warning of them."""
+    first, second, own = free_ports(3)
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "meta.properties").write_text(f"version=1\nnode.id=7\ncluster.id={random_uuid()}\n")
+    file = tmp_path / "broker.properties"
+    servers = f"127.0.0.1:{first},127.0.0.1:{second}"
+    file.write_text(
+        f"node.id=7\nprocess.roles=broker\nlog.dirs={tmp_path}/node\nlisteners=PLAINTEXT://127.0.0.1:{own}\n"
+        f"controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers={servers}\n"
+        "offsets.topic.replication.factor=1\nnum.io.threads=8\n"
+    )
+    assert run(["metadata-quorum", "explain", "-c", str(file)]) == 1
+    told = capsys.readouterr()
+    named = servers.replace(",", ", ")
+    assert (
+        f"`controller.quorum.bootstrap.servers` in {file} names {named}: if the controllers listen elsewhere, name "
+        "them there, and restart node 7." in told.out
+    )
+    assert "start.sh" not in told.out
+    assert "kraft server" not in told.out
+    assert "warning" not in told.err
 
 
 def test_directory_of_a_node_that_names_no_other_is_looked_at(

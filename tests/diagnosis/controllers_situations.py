@@ -10,7 +10,7 @@ from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, LeaderReport
 from kraft_trio.protocol.kafka_cluster import KafkaCluster, RegisteredBroker
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from tests.diagnosis.situations import NEW, OFFLINE, OLD, UP, kafka, led, says, silent
+from tests.diagnosis.situations import NEW, OFFLINE, OLD, UP, kafka, led, of_broker, says, silent
 
 
 def controller(node_id: int, leader: int | None = 1, registered: tuple[int, ...] = (1, 2, 3)) -> Claim:
@@ -41,6 +41,11 @@ def running(id: int) -> RegisteredBroker:
 
 def fenced(id: int) -> RegisteredBroker:
     return RegisteredBroker(id, is_fenced=True)
+
+
+def here(node_id: int, *, is_down: bool = True) -> FoundHere:
+    """The file of a broker on this machine."""
+    return FoundHere(node_id, "/b", is_down=is_down, is_controller=False)
 
 
 BOTH = cluster(running(10), running(11))
@@ -184,6 +189,67 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ),
             SURVIVES,
         ],
+    ),
+    "a broker that is starting, and not registered yet": (
+        Situation((*CONTROLLERS, silent(12)), fetched_by(10, 11, 12), cluster=BOTH, here=here(12)),
+        [
+            ("note", "not-registered", "Broker 12 is starting: it fetches the metadata, and is not registered yet. If"),
+            SURVIVES,
+        ],
+    ),
+    "a broker that is starting beside one whose registration is refused": (
+        Situation((*CONTROLLERS, silent(12)), fetched_by(10, 11, 12, 13), cluster=BOTH, here=here(12)),
+        [
+            ("warning", "not-registered", "Node 13 fetches the metadata, but is registered neither"),
+            ("note", "not-registered", "Broker 12 is starting"),
+            SURVIVES,
+        ],
+    ),
+    "a broker that runs without a registration": (
+        Situation((*CONTROLLERS, broker(12)), fetched_by(10, 11, 12), cluster=BOTH, here=here(12, is_down=False)),
+        [
+            ("warning", "not-registered", "Node 12 fetches the metadata, but is registered neither"),
+            ("note", "observers", ""),
+            SURVIVES,
+        ],
+    ),
+    "a broker that is starting, and fenced": (
+        Situation(
+            (*CONTROLLERS, silent(11)), fetched_by(10, 11), cluster=cluster(running(10), fenced(11)), here=here(11)
+        ),
+        [("warning", "brokers-fenced", "heartbeats. Broker 11 is starting: ask again in a few seconds."), SURVIVES],
+    ),
+    "a broker whose list leads to nobody, with the leader known by its log": (
+        Situation(
+            (*CONTROLLERS, silent(7), silent(8), silent(10)),
+            fetched_by(10, 11),
+            cluster=BOTH,
+            here=of_broker("host7:9093", "host8:9093"),
+        ),
+        [
+            (
+                "warning",
+                "wrong-list",
+                "No controller answers at the servers in `controller.quorum.bootstrap.servers` of /10: host7:9093, "
+                "host8:9093. By them, node 10 does not find a new leader. Name those that answer, such as "
+                "`controller.quorum.bootstrap.servers=host1:9093,host2:9093,host3:9093`, and restart it.",
+            ),
+            SURVIVES,
+        ],
+    ),
+    "a list that names a broker": (
+        Situation((*CONTROLLERS, broker(11)), fetched_by(10, 11), cluster=BOTH, here=of_broker("host11:9092")),
+        [("warning", "wrong-list", "of /10: host11:9092. By them"), ("note", "observers", ""), SURVIVES],
+    ),
+    "a list of which one server answers": (
+        Situation(
+            (*CONTROLLERS, silent(7)), fetched_by(10, 11), cluster=BOTH, here=of_broker("host7:9093", "host2:9093")
+        ),
+        [SURVIVES],
+    ),
+    "a list that was not asked": (
+        Situation(CONTROLLERS, fetched_by(10, 11), cluster=BOTH, here=of_broker("elsewhere:9093")),
+        [SURVIVES],
     ),
     "an observer of ours": (
         Situation((*CONTROLLERS, says(20)), fetched_by(10, 11, 20), cluster=BOTH),

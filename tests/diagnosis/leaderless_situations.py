@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from kraft_trio.diagnosis.quorum_situation import Situation
+from kraft_trio.diagnosis.quorum_situation import FoundHere, Situation
 from kraft_trio.protocol.types import directory_id_to_text
 from tests.diagnosis.situations import (
     NEW,
@@ -15,6 +15,7 @@ from tests.diagnosis.situations import (
     kafka,
     keys_text,
     listed,
+    of_broker,
     refuses_login,
     registered,
     says,
@@ -189,7 +190,8 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             (
                 "critical",
                 "unnamed-voters",
-                "Name the voters of before there again, such as `controller.quorum.voters=1@host1:9093,2@host2:9093`",
+                "Name all voters of before there again, such as `controller.quorum.voters=1@host1:9093,2@host2:9093,"
+                "3@host3:9093`, in the file of each, and restart them.",
             ),
         ],
     ),
@@ -226,9 +228,59 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
                 "no-leader",
                 "no node tells who the voters are: node 1 and node 2: no leader in epoch 4, and no metadata. No "
                 "answer: node 3 (connection refused). A controller has no metadata if its disk is blank, if its file "
-                "names no voters, or if it was started since the last leader ended.",
+                "names no voters, or if it was started since the last leader ended. Ask the voters themselves",
             )
         ],
+    ),
+    "the files of all of Kafka's controllers name no voters": (
+        Situation((bare(1), bare(2), bare(3))),
+        [
+            (
+                "critical",
+                "no-leader",
+                "ended. If these are all the voters, their files name none any more: put controller.quorum.voters back "
+                "in them, as it was before, and restart them. Ask the voters",
+            )
+        ],
+    ),
+    "Kafka's controllers that never had a leader have not lost their voters": (
+        Situation((attrs.evolve(bare(1), epoch=0), attrs.evolve(bare(2), epoch=0))),
+        [("critical", "no-leader", "since the last leader ended. Ask the voters")],
+    ),
+    "the file of this machine names no voters, and other nodes do not tell their ids": (
+        Situation(
+            (
+                attrs.evolve(bare(1), node_id=1, kraft_version=0, is_controller=True, reported_end=34),
+                attrs.evolve(bare(2), node_id=None),
+                attrs.evolve(silent(3), node_id=None),
+            ),
+            here=FoundHere(1, "/1", is_down=False, bootstrap=("host1:9093", "host2:9093")),
+        ),
+        [
+            (
+                "critical",
+                "unnamed-voters",
+                "such as `controller.quorum.voters=1@host1:9093,ID@host2:9093,ID@host3:9093`, in the file of each",
+            ),
+        ],
+    ),
+    "nobody answers at the servers in a broker's file": (
+        Situation((silent(1), silent(2), silent(10)), here=of_broker("host1:9093", "host2:9093")),
+        [
+            (
+                "critical",
+                "no-answer",
+                "`controller.quorum.bootstrap.servers` in /10 names host1:9093, host2:9093: if the controllers listen "
+                "elsewhere, name them there, and restart node 10.",
+            ),
+        ],
+    ),
+    "a broker's file names brokers alone": (
+        Situation(
+            (attrs.evolve(kafka(11, None), is_broker=True, forwarding_problem="x"), silent(10)),
+            here=of_broker("host11:9093"),
+        ),
+        [("critical", "no-leader", "")],
     ),
     "Kafka's static controllers without a leader": (
         Situation((registered(1, kraft_version=0), registered(2, kraft_version=0), silent(3))),

@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from kraft_trio.diagnosis.findings.machines import DAY_MS
-from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, VoterReport
+from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, LeaderReport, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
 
@@ -77,6 +77,11 @@ def registered(node_id: int, **more: Any) -> Claim:
 def bare(node_id: int) -> Claim:
     """A controller of Kafka's that has no metadata."""
     return attrs.evolve(kafka(node_id, None), cluster_id=None, epoch=4, registered_ids=None, lacks_metadata=True)
+
+
+def of_broker(*bootstrap: str) -> FoundHere:
+    """The file of broker 10, on this machine, with these bootstrap servers.  Nobody answers at its own address."""
+    return FoundHere(10, "/10", is_down=True, bootstrap=bootstrap, is_controller=False)
 
 
 def led(*health: ReplicaHealth, directory_id: UUID | None = None, **more: Any) -> LeaderReport:

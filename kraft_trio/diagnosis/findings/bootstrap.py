@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_trio.diagnosis.finding import Finding, Severity, capitalized
-from kraft_trio.diagnosis.quorum_situation import Claim, Situation
+from kraft_trio.diagnosis.quorum_situation import Claim, Situation, runs_nevertheless
 
 KEY: Final = "`controller.quorum.bootstrap.servers`"
 
@@ -33,6 +33,34 @@ def no_way_to_leader(situation: Situation) -> Iterator[Finding]:
         if looks_in_vain(situation, claim):
             text = f"{capitalized(claim.name)} is no voter, and knows no leader. {_advice(situation, claim)}"
             yield Finding(Severity.WARNING, "no-way-to-leader", text)
+
+
+def leads_nowhere(situation: Situation) -> bool:
+    """Whether no controller answers at the servers that the file of a node of this machine names.
+
+    Brokers answer, too, and lead nobody to the leader.
+    """
+    here = situation.here
+    asked = {claim.endpoint: claim for claim in situation.claims}
+    claims = [asked.get(server) for server in (() if here is None else here.bootstrap)]
+    return bool(claims) and all(
+        claim is not None and not runs_nevertheless(claim) and (claim.problem is not None or claim.is_broker)
+        for claim in claims
+    )
+
+
+def wrong_list(situation: Situation) -> Iterator[Finding]:
+    """A list that leads nowhere, though a leader was found: by the log on this machine, for example."""
+    here = situation.here
+    if here is None or not leads_nowhere(situation):
+        return
+    leading = [claim.endpoint for claim in situation.answers if not claim.is_broker]
+    text = (
+        f"No controller answers at the servers in {KEY} of {here.file}: {', '.join(here.bootstrap)}. By them, node "
+        f"{here.node_id} does not find a new leader. Name those that answer, such as "
+        f"`controller.quorum.bootstrap.servers={','.join(leading)}`, and restart it."
+    )
+    yield Finding(Severity.WARNING, "wrong-list", text)
 
 
 def _advice(situation: Situation, claim: Claim) -> str:

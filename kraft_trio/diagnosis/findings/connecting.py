@@ -15,6 +15,7 @@ from kraft_trio.diagnosis.finding import (
     recover_text,
     start_command,
 )
+from kraft_trio.diagnosis.findings.bootstrap import KEY, leads_nowhere
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation, runs_nevertheless
 from kraft_trio.diagnosis.tls_problems import tls_problem
 from kraft_trio.protocol.voter_set import majority_of
@@ -35,15 +36,21 @@ def no_answer(situation: Situation) -> Iterator[Finding]:
     elif any(is_closed(claim) for claim in silent):
         fits = f"do the port and `security.protocol` in {situation.command_config} fit it?"
         advice += f" Something runs where the connection is closed: {fits} {CLOSED_LINE}"
+    here = situation.here
+    if here is not None and leads_nowhere(situation):
+        advice += (
+            f" {KEY} in {here.file} names {', '.join(here.bootstrap)}: if the controllers listen elsewhere, name them "
+            f"there, and restart node {here.node_id}."
+        )
     if situation.voter_ids:
         majority = number_word(majority_of(len(situation.voter_ids)))
         advice += (
             f" By the log on this machine, the voters are {ids_text(situation.voter_ids)}, and {majority} of them are "
             f"needed. {recover_text(situation)}"
         )
-    yield Finding(
-        Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", start_command(situation)
-    )
+    # A broker finds the controllers once they run.  Whether its own process runs, a closed port does not tell.
+    command = start_command(situation) if here is None or here.is_controller else None
+    yield Finding(Severity.CRITICAL, "no-answer", f"None of the nodes asked answers ({told}). {advice}", command)
 
 
 def is_closed(claim: Claim) -> bool:

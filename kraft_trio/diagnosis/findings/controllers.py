@@ -19,7 +19,7 @@ from typing import Final
 
 from kraft_trio.diagnosis.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
 from kraft_trio.diagnosis.findings.bootstrap import looks_in_vain
-from kraft_trio.diagnosis.findings.led import report_of
+from kraft_trio.diagnosis.findings.led import REFUSED, report_of
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 
@@ -87,7 +87,15 @@ def not_registered(situation: Situation) -> Iterator[Finding]:
     known = {broker.id for broker in cluster.brokers} | set(report.voter_ids)
     known |= {id for claim in situation.answers for id in claim.registered_ids or ()}
     ours = {claim.node_id for claim in situation.answers if claim.log_end is not None}
-    others = sorted(id for id in _fetching(situation) - known if id not in ours)
+    unknown = {id for id in _fetching(situation) - known if id not in ours}
+    starting = _starting(situation)
+    others = sorted(unknown - starting)
+    for id in unknown & starting:
+        text = (
+            f"Broker {id} is starting: it fetches the metadata, and is not registered yet. If that lasts a minute, it "
+            "ends, and its log tells why."
+        )
+        yield Finding(Severity.NOTE, "not-registered", text)
     if others:
         nodes = f"Node {others[0]} fetches" if len(others) == 1 else f"Nodes {_listed(others)} fetch"
         text = (
@@ -106,7 +114,8 @@ def retired_controllers(situation: Situation) -> Iterator[Finding]:
         controllers = f"Controller {retired[0]} is" if len(retired) == 1 else f"Controllers {_listed(retired)} are"
         text = (
             f"{controllers} registered, but {'neither votes nor fetches' if len(retired) == 1 else 'do not fetch'}. "
-            "Their last features limit upgrades. Unregister what is retired for good."
+            f"{'Its' if len(retired) == 1 else 'Their'} last features limit upgrades. Unregister what is retired for "
+            "good."
         )
         command = quorum_command(situation, f"remove-controller -i {retired[0]} --if-exists --unregister")
         yield Finding(Severity.NOTE, "retired-controller", text, command)
@@ -142,7 +151,8 @@ def fenced_brokers(situation: Situation) -> Iterator[Finding]:
     if cluster is None or not fenced:
         return
     are_all = len(fenced) == len(cluster.brokers)
-    running, gone = sorted(fenced & fetching), sorted(fenced - fetching)
+    starting = fenced & fetching & _starting(situation)
+    running, gone = sorted((fenced & fetching) - starting), sorted(fenced - fetching)
     text = (
         f"No topic can be created: all brokers ({_listed(sorted(fenced))}) are"
         if are_all
@@ -154,6 +164,8 @@ def fenced_brokers(situation: Situation) -> Iterator[Finding]:
             f" {_many(running, 'runs and fetches', 'run and fetch')} the metadata. Unless just started, look for "
             "`BrokerLifecycleManager` in the log there, and restart."
         )
+    if starting:
+        text += f" {_many(starting, 'is', 'are')} starting: ask again in a few seconds."
     if gone:
         text += f" {_many(gone, 'does', 'do')} not fetch: start, or unregister what is gone for good."
     asked = ",".join(claim.endpoint for claim in situation.answers if is_controller(claim))
@@ -205,6 +217,18 @@ def _fetching(situation: Situation) -> set[int]:
     report = report_of(situation)
     voters = {voter.id for voter in report.voters if voter.health.is_up}
     return voters | {observer.id for observer in report.observers if observer.fetches}
+
+
+def _starting(situation: Situation) -> set[int]:
+    """The broker of this machine, if its port is still closed: it opens that once it is unfenced.
+
+    Of those on other machines, nothing tells when they were started.
+    """
+    here = situation.here
+    if here is None or here.is_controller:
+        return set()
+    claim = situation.claim_of(here.node_id)
+    return {here.node_id} if claim is not None and REFUSED in (claim.problem or "").lower() else set()
 
 
 def _many(ids: set[int] | list[int], one: str, several: str) -> str:

@@ -39,8 +39,21 @@ def unknown_voters(situation: Situation) -> Iterator[Finding]:
             " A controller has no metadata if its disk is blank, if its file names no voters, or if it was started "
             "since the last leader ended."
         )
+    if _may_name_no_voters(situation):
+        text += (
+            " If these are all the voters, their files name none any more: put controller.quorum.voters back in them, "
+            "as it was before, and restart them."
+        )
     text += " Ask the voters themselves, or let their machines tell: `explain -c` with their files."
     yield Finding(Severity.CRITICAL, "no-leader", text)
+
+
+def _may_name_no_voters(situation: Situation) -> bool:
+    """Whether all that were asked are controllers of Kafka's that had a leader and have no metadata.
+
+    Voters that all run elect a leader within seconds.  With blank disks alone, they know of no epoch.
+    """
+    return all(claim.problem is None and claim.lacks_metadata and (claim.epoch or 0) > 0 for claim in situation.claims)
 
 
 def other_disks(situation: Situation) -> Iterator[Finding]:

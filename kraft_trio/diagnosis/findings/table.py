@@ -124,6 +124,14 @@ RULES: Final = (
         bootstrap.no_way_to_leader,
     ),
     Rule(
+        "wrong-list",
+        When.LEADER,
+        (WARNING,),
+        "`-c FILE`: no controller answers at its bootstrap servers.",
+        "Correct `controller.quorum.bootstrap.servers` there, and restart it.",
+        bootstrap.wrong_list,
+    ),
+    Rule(
         "node-denied",
         When.ANSWER,
         (WARNING,),
@@ -160,7 +168,7 @@ RULES: Final = (
         When.NO_ANSWER,
         (CRITICAL,),
         "None of the nodes asked answers.",
-        "Start those that do not run, or ask others.",
+        "Start those that do not run, or ask others; with `-c FILE`, see whether its bootstrap servers are right.",
         connecting.no_answer,
     ),
     Rule(
@@ -382,7 +390,7 @@ RULES: Final = (
     Rule(
         "not-registered",
         When.LEADER,
-        (WARNING,),
+        (WARNING, NOTE),
         "A voter among Kafka's controllers, or a node that fetches their metadata, is not registered.",
         "Its log tells why.",
         controllers.not_registered,

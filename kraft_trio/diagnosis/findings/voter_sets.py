@@ -88,14 +88,22 @@ def unnamed_voters(situation: Situation) -> Iterator[Finding]:
         command = quorum_command(situation, "upgrade --feature kraft.version=1").replace("metadata-quorum", "features")
         yield Finding(Severity.WARNING, "unnamed-voters", text, command)
         return
-    known = {claim.node_id: claim.endpoint for claim in situation.claims if claim.node_id is not None}
-    ids = situation.voter_ids or tuple(sorted(claim.node_id for claim in lacking if claim.node_id is not None))
-    line = ",".join(f"{id}@{known.get(id, 'HOST:PORT')}" for id in ids)
     text += (
-        f" Name the voters of before there again, such as `controller.quorum.voters={line}`, and restart. Take the "
-        "key away only once `kraft features upgrade` has written the voters to the log."
+        f" Name all voters of before there again, such as `{voters_line(situation)}`, in the file of each, and restart "
+        "them. Take the key away only once `kraft features upgrade` has written the voters to the log."
     )
     yield Finding(Severity.CRITICAL, "unnamed-voters", text)
+
+
+def voters_line(situation: Situation) -> str:
+    """`controller.quorum.voters` with everybody who may have been a voter: fewer of them could elect a leader alone."""
+    known = {claim.node_id: claim.endpoint for claim in situation.claims if claim.node_id is not None}
+    brokers = {claim.node_id for claim in situation.claims if claim.is_broker}
+    ids = situation.voter_ids or tuple(sorted(known.keys() - brokers))
+    unknown = [claim.endpoint for claim in situation.claims if claim.node_id is None and not claim.is_broker]
+    named = [f"{id}@{known.get(id, 'HOST:PORT')}" for id in ids]
+    others = [] if situation.voter_ids else [f"ID@{endpoint}" for endpoint in unknown]
+    return f"controller.quorum.voters={','.join([*named, *others])}"
 
 
 def lacks_voters(situation: Situation, claim: Claim) -> bool:
