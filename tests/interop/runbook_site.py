@@ -62,6 +62,7 @@ nohup {java} "$2" >> "$PIDS/$node.log" 2>&1 &
 echo $! > "$PIDS/$node.jvm"
 """
 
+# The operator waits, as the page says: Kafka's script does not.
 _STOP: Final = f"""{_RUNS}
 node=${{1#--node-id=}}
 pid=$(cat "$PIDS/$node.jvm")

@@ -221,7 +221,8 @@ def test_the_bootstrap_list_is_wrong(make_site: Callable[..., Site]) -> None:
     site.write_properties(BROKER, controller_quorum_bootstrap_servers="127.0.0.1:1,127.0.0.1:2")
     site.start(BROKER)
     until_logged(site, BROKER, "Connection to node -2 ")
-    site.play(INCIDENTS["The bootstrap list is wrong"], KRAFT, BROKER, {})
+    said = site.play(INCIDENTS["The bootstrap list is wrong"], KRAFT, BROKER, {})
+    assert "names 127.0.0.1:1, 127.0.0.1:2: if the controllers listen elsewhere, name them there" in said
     site.create_topic("after")
 
 
@@ -249,7 +250,12 @@ def test_voters_that_were_left_out_too_early_are_put_back(make_site: Callable[..
         site.play([correct, stop, start], KRAFT, node_id, {})
     wait_until("both listen", lambda: all(listens(site, node_id) for node_id in (1, 2)), SECONDS)
     assert status(site) is None
-    site.sh("kraft metadata-quorum --bootstrap-controller $SERVERS explain", may_fail=True, **site.variables(1))
+    explain = "kraft metadata-quorum --bootstrap-controller $SERVERS explain"
+
+    def is_told() -> bool:
+        return "put controller.quorum.voters back" in site.sh(explain, may_fail=True, **site.variables(1))
+
+    wait_until("it is told what to put back", is_told, SECONDS, interval_seconds=1)
     for node_id in (1, 2):
         site.properties(node_id).write_text(before[node_id])
         site.play([stop, start], KRAFT, node_id, {})
