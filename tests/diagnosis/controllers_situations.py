@@ -125,7 +125,15 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     ),
     "a controller that is retired": (
         Situation(tuple(controller(id, registered=(1, 2, 3, 4)) for id in (1, 2, 3)), fetched_by(10, 11), cluster=BOTH),
-        [("note", "retired-controller", "Controller 4 is registered, but neither votes nor fetches."), SURVIVES],
+        [
+            (
+                "note",
+                "retired-controller",
+                "Controller 4 is registered, but neither votes nor fetches. Its last features limit upgrades. From "
+                "Kafka 4.4 on, unregister what is retired for good.",
+            ),
+            SURVIVES,
+        ],
     ),
     "a spare controller": (
         Situation(

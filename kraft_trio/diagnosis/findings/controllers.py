@@ -114,8 +114,8 @@ def retired_controllers(situation: Situation) -> Iterator[Finding]:
         controllers = f"Controller {retired[0]} is" if len(retired) == 1 else f"Controllers {_listed(retired)} are"
         text = (
             f"{controllers} registered, but {'neither votes nor fetches' if len(retired) == 1 else 'do not fetch'}. "
-            f"{'Its' if len(retired) == 1 else 'Their'} last features limit upgrades. Unregister what is retired for "
-            "good."
+            f"{'Its' if len(retired) == 1 else 'Their'} last features limit upgrades. From Kafka 4.4 on, "
+            "unregister what is retired for good."
         )
         command = quorum_command(situation, f"remove-controller -i {retired[0]} --if-exists --unregister")
         yield Finding(Severity.NOTE, "retired-controller", text, command)
