@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Final, Generic, TypeVar, TypeVarTuple
+from functools import wraps
+from typing import Any, Final, Generic, ParamSpec, TypeVar, TypeVarTuple
 from uuid import UUID
 
 import trio
@@ -23,10 +25,32 @@ from kraft_trio.surfacing import StopIterationRaised
 T = TypeVar("T")
 R = TypeVar("R")
 V = TypeVar("V")
+P = ParamSpec("P")
 Args = TypeVarTuple("Args")
 
 END: Final = object()
 """What `next_of` returns after the last item."""
+
+
+def takes_arguments_of(function: Callable[..., object]) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Give a function the parameters of this one.  Calls with other arguments raise TypeError."""
+
+    def decorate(own: Callable[P, V]) -> Callable[P, V]:
+        returned = inspect.signature(own).return_annotation
+        signature = inspect.signature(function).replace(return_annotation=returned)
+
+        @wraps(own)
+        def checked(*arguments: P.args, **options: P.kwargs) -> V:
+            try:
+                signature.bind(*arguments, **options)
+            except TypeError as error:
+                raise TypeError(f"{own.__name__}() {error}") from None
+            return own(*arguments, **options)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
 
 
 class Call(Generic[V]):

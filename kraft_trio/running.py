@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import trio
 
@@ -55,47 +55,37 @@ MIN_LARGEST_BATCH_BYTES = 8 * 1024 * 1024
 """A leader's own batches may be this large, even if clients' may not (Kafka's limit for the metadata log)."""
 
 
+class Options(TypedDict, total=False):
+    """What `open_node` takes besides the application, in Trio, asyncio and threads."""
+
+    on_bad_record: OnBadRecord
+    environment: Environment | None
+    trace: str | os.PathLike[str] | None
+
+
+class BatchOptions(Options, total=False):
+    """What it takes with an application that gets committed batches, or with none."""
+
+    state_machine: BatchStateMachine | None
+    on_commit: OnCommit | None
+    snapshots: StateSnapshots | None
+
+
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    state_machine: StateMachine[bytes, R],
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, state_machine: StateMachine[bytes, R], **options: Unpack[Options]
 ) -> AbstractAsyncContextManager[Node[bytes, R]]: ...
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    serde: Serde[T],
-    state_machine: StateMachine[T, R],
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, serde: Serde[T], state_machine: StateMachine[T, R], **options: Unpack[Options]
 ) -> AbstractAsyncContextManager[Node[T, R]]: ...
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    state_machine: BatchStateMachine | None = None,
-    on_commit: OnCommit | None = None,
-    snapshots: StateSnapshots | None = None,
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, **options: Unpack[BatchOptions]
 ) -> AbstractAsyncContextManager[Node[bytes, None]]: ...
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    serde: Serde[T],
-    state_machine: BatchStateMachine | None = None,
-    on_commit: OnCommit | None = None,
-    snapshots: StateSnapshots | None = None,
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, serde: Serde[T], **options: Unpack[BatchOptions]
 ) -> AbstractAsyncContextManager[Node[T, None]]: ...
 def open_node(
     config: NodeConfig,

@@ -5,7 +5,6 @@ Calls block.  Any thread may make them, and several at once.  The state machine 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, wait
@@ -13,24 +12,32 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, Unpack, cast, overload
 from uuid import UUID
 
 import trio
 
 from kraft_trio import formatting
 from kraft_trio import running as trio_node
-from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.actors.election.leadership import Term
-from kraft_trio.application.decoding import OnBadRecord
 from kraft_trio.application.serde import Serde
-from kraft_trio.application.state_machine import BatchStateMachine, Committed, StateMachine, StateSnapshots
+from kraft_trio.application.state_machine import Committed, StateMachine
 from kraft_trio.config import NodeConfig
-from kraft_trio.environment import Environment
 from kraft_trio.errors import NodeClosedError
 from kraft_trio.messages import QuorumView
-from kraft_trio.portal import END, Call, HostedBlock, NodeInThread, TrioThread, next_of, not_executed, refuse_in_trio
+from kraft_trio.portal import (
+    END,
+    Call,
+    HostedBlock,
+    NodeInThread,
+    TrioThread,
+    next_of,
+    not_executed,
+    refuse_in_trio,
+    takes_arguments_of,
+)
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
+from kraft_trio.running import BatchOptions, Options
 from kraft_trio.storage.batch import NewRecord
 from kraft_trio.surfacing import raise_as_it_is
 
@@ -128,70 +135,24 @@ class Node(NodeInThread[T, R]):
 
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    state_machine: StateMachine[bytes, R],
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, state_machine: StateMachine[bytes, R], **options: Unpack[Options]
 ) -> AbstractContextManager[Node[bytes, R]]: ...
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    serde: Serde[T],
-    state_machine: StateMachine[T, R],
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, serde: Serde[T], state_machine: StateMachine[T, R], **options: Unpack[Options]
 ) -> AbstractContextManager[Node[T, R]]: ...
 @overload
-def open_node(
-    config: NodeConfig,
-    *,
-    state_machine: BatchStateMachine | None = None,
-    on_commit: OnCommit | None = None,
-    snapshots: StateSnapshots | None = None,
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
-) -> AbstractContextManager[Node[bytes, None]]: ...
+def open_node(config: NodeConfig, **options: Unpack[BatchOptions]) -> AbstractContextManager[Node[bytes, None]]: ...
 @overload
 def open_node(
-    config: NodeConfig,
-    *,
-    serde: Serde[T],
-    state_machine: BatchStateMachine | None = None,
-    on_commit: OnCommit | None = None,
-    snapshots: StateSnapshots | None = None,
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
+    config: NodeConfig, *, serde: Serde[T], **options: Unpack[BatchOptions]
 ) -> AbstractContextManager[Node[T, None]]: ...
-def open_node(
-    config: NodeConfig,
-    *,
-    serde: Serde[Any] | None = None,
-    state_machine: StateMachine[Any, Any] | BatchStateMachine | None = None,
-    on_commit: OnCommit | None = None,
-    snapshots: StateSnapshots | None = None,
-    on_bad_record: OnBadRecord = "stop",
-    environment: Environment | None = None,
-    trace: str | os.PathLike[str] | None = None,
-) -> AbstractContextManager[Node[Any, Any]]:
+@takes_arguments_of(trio_node.open_node)
+def open_node(config: NodeConfig, **options: Any) -> AbstractContextManager[Node[Any, Any]]:
     """Open a node as `kraft_trio.open_node` does, in a thread of its own, until the block is left.
 
     A fault of the running node is raised when the block is left.  Before that, calls in the block fail.
     """
-    options: dict[str, Any] = {
-        "serde": serde,
-        "state_machine": state_machine,
-        "on_commit": on_commit,
-        "snapshots": snapshots,
-        "on_bad_record": on_bad_record,
-        "environment": environment,
-        "trace": trace,
-    }
     return _Opened(partial(trio_node.open_node, config, **options))
 
 

@@ -64,3 +64,9 @@ def test_the_methods_have_the_same_arguments(facade: ModuleType) -> None:
 def test_the_functions_have_the_same_arguments(facade: ModuleType) -> None:
     for name in ("open_node", "ensure_formatted"):
         assert arguments(getattr(facade, name)) == arguments(getattr(kraft_trio, name)), name
+
+
+@FACADES
+def test_a_wrong_argument_is_refused_by_the_call(facade: ModuleType) -> None:
+    with pytest.raises(TypeError, match=r"open_node\(\) got an unexpected keyword argument 'stat_machine'"):
+        facade.open_node(None, stat_machine=None)
