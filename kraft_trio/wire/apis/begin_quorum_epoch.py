@@ -14,6 +14,7 @@ from kraft_trio.wire.apis.quorum_epoch_response import (
     QuorumEpochResponse,
     fields_of_quorum_epoch_response,
     quorum_epoch_response_of_fields,
+    quorum_epoch_response_schema,
 )
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.schema import Fields
@@ -56,13 +57,11 @@ def _fields_of_request(request: BeginQuorumEpochRequest, version: int) -> Fields
 
 def _request_of_fields(fields: Fields, version: int) -> BeginQuorumEpochRequest:
     topic, partition = topic_of_request(fields)
-    if partition is None:
-        partition = {"partition_index": NO_PARTITION}
     return BeginQuorumEpochRequest(
         cluster_id=fields["cluster_id"],
         voter_id=fields.get("voter_id", -1),
         topic=topic,
-        partition=partition["partition_index"],
+        partition=partition.get("partition_index", NO_PARTITION),
         voter_directory_id=partition.get("voter_directory_id", NO_DIRECTORY_ID),
         leader_id=partition.get("leader_id", -1),
         leader_epoch=partition.get("leader_epoch", -1),
@@ -70,7 +69,7 @@ def _request_of_fields(fields: Fields, version: int) -> BeginQuorumEpochRequest:
     )
 
 
-_SCHEMA: Final = """\
+_REQUEST_SCHEMA: Final = """\
 request
     cluster_id: string?
     voter_id: int32 1+
@@ -85,25 +84,12 @@ request
         name: string
         host: string
         port: uint16
-response
-    error_code: error_code
-    topics: [TopicData]
-        topic_name: string
-        partitions: [PartitionData]
-            partition_index: int32
-            error_code: error_code
-            leader_id: int32
-            leader_epoch: int32
-    node_endpoints: [NodeEndpoint] 1+ tag 0
-        node_id: int32
-        host: string
-        port: uint16
 """
 
 BEGIN_QUORUM_EPOCH: Final = Api(
     key=53,
     name="BeginQuorumEpoch",
-    schema=_SCHEMA,
+    schema=_REQUEST_SCHEMA + quorum_epoch_response_schema(),
     min_version=0,
     max_version=1,
     flexible_version=1,

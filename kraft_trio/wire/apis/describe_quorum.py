@@ -154,7 +154,7 @@ def _fields_of_request(request: DescribeQuorumRequest, version: int) -> Fields:
 
 def _request_of_fields(fields: Fields, version: int) -> DescribeQuorumRequest:
     topic, partition = topic_of_request(fields)
-    index = NO_PARTITION if partition is None else partition["partition_index"]
+    index = partition.get("partition_index", NO_PARTITION)
     return DescribeQuorumRequest(topic, index, tuple(fields.get("producer_ids", ())))
 
 

@@ -72,18 +72,20 @@ def _fields_of_request(request: FetchSnapshotRequest, version: int) -> Fields:
     }
 
 
+_NO_SNAPSHOT: Final[Fields] = {"end_offset": -1, "epoch": -1}
+
+
 def _request_of_fields(fields: Fields, version: int) -> FetchSnapshotRequest:
     topic, partition = topic_of_request(fields)
-    if partition is None:
-        partition = {"partition": NO_PARTITION, "snapshot_id": {"end_offset": -1, "epoch": -1}}
+    snapshot_id = partition.get("snapshot_id", _NO_SNAPSHOT)
     return FetchSnapshotRequest(
         cluster_id=fields["cluster_id"],
         replica_id=fields["replica_id"],
         max_bytes=fields["max_bytes"],
         topic=topic,
-        partition=partition["partition"],
+        partition=partition.get("partition", NO_PARTITION),
         current_leader_epoch=partition.get("current_leader_epoch", -1),
-        snapshot_id=OffsetAndEpoch(partition["snapshot_id"]["end_offset"], partition["snapshot_id"]["epoch"]),
+        snapshot_id=OffsetAndEpoch(snapshot_id["end_offset"], snapshot_id["epoch"]),
         position=partition.get("position", -1),
         replica_directory_id=partition.get("replica_directory_id", NO_DIRECTORY_ID),
     )

@@ -21,11 +21,11 @@ def fields_of_topic(topic: str, partition: Fields) -> list[Fields]:
     return [{"name": topic, "topic_name": topic, "partitions": [partition]}]
 
 
-def topic_of_request(fields: Fields) -> tuple[str, Fields | None]:
-    """The topic name and the partition of a request, or (NO_TOPIC, None) unless it has exactly one of each."""
+def topic_of_request(fields: Fields) -> tuple[str, Fields]:
+    """The topic name and the partition of a request; NO_TOPIC and no fields unless it has exactly one of each."""
     topics = fields["topics"]
     if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
-        return NO_TOPIC, None
+        return NO_TOPIC, {}
     (topic,) = topics
     return topic["name"] if "name" in topic else topic["topic_name"], topic["partitions"][0]
 
@@ -46,6 +46,6 @@ def topic_of_response(fields: Fields) -> tuple[str, Fields | None]:
     if fields["error_code"] != ErrorCode.none:
         return NO_TOPIC, None
     topic, partition = topic_of_request(fields)
-    if partition is None:
+    if not partition:
         raise ProtocolError("topics: exactly one topic with one partition was expected")
     return topic, partition

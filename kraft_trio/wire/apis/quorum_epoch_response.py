@@ -1,8 +1,8 @@
-"""The response of BeginQuorumEpoch and EndQuorumEpoch, which have the same fields (KIP-595, KIP-853)."""
+"""The response of BeginQuorumEpoch and EndQuorumEpoch, and most of the one of Vote (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -28,13 +28,37 @@ class QuorumEpochResponse:
 
 AnyQuorumEpochResponse = TypeVar("AnyQuorumEpochResponse", bound=QuorumEpochResponse)
 
+_SCHEMA: Final = """\
+response
+    error_code: error_code
+    topics: [TopicData]
+        topic_name: string
+        partitions: [PartitionData]
+            partition_index: int32
+            error_code: error_code
+            leader_id: int32
+            leader_epoch: int32
+{more}\
+    node_endpoints: [NodeEndpoint] 1+ tag 0
+        node_id: int32
+        host: string
+        port: uint16
+"""
 
-def fields_of_quorum_epoch_response(response: QuorumEpochResponse, version: int) -> Fields:
+
+def quorum_epoch_response_schema(*more: str) -> str:
+    """`more` are the lines of further fields of the partition, without indentation."""
+    return _SCHEMA.format(more="".join(f"            {line}\n" for line in more))
+
+
+def fields_of_quorum_epoch_response(response: QuorumEpochResponse, version: int, **more: object) -> Fields:
+    """`more` are further fields of the partition."""
     partition = {
         "partition_index": response.partition,
         "error_code": response.partition_error,
         "leader_id": response.leader_id,
         "leader_epoch": response.leader_epoch,
+        **more,
     }
     return {
         "error_code": response.error,
@@ -44,8 +68,9 @@ def fields_of_quorum_epoch_response(response: QuorumEpochResponse, version: int)
 
 
 def quorum_epoch_response_of_fields(
-    response_type: type[AnyQuorumEpochResponse], fields: Fields
+    response_type: type[AnyQuorumEpochResponse], fields: Fields, *more: str
 ) -> AnyQuorumEpochResponse:
+    """`more` are the names of further fields of the partition, which the class has as well."""
     topic, partition = topic_of_response(fields)
     if partition is None:
         return response_type(error=fields["error_code"])
@@ -56,4 +81,5 @@ def quorum_epoch_response_of_fields(
         leader_endpoint=leader_endpoint_of_fields(partition["leader_id"], fields),
         topic=topic,
         partition=partition["partition_index"],
+        **{name: partition[name] for name in more},
     )
