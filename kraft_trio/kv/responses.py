@@ -23,6 +23,13 @@ class ResponseHeader:
 
 
 @attrs.frozen
+class HeaderResponse:
+    """An answer without content."""
+
+    header: ResponseHeader | None = None
+
+
+@attrs.frozen
 class KeyValue:
     """One version of a key; version 0 means that this revision has deleted it."""
 

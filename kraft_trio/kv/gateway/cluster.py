@@ -12,7 +12,7 @@ from kraft_trio.kv.errors import AUTH_NOT_ENABLED, KvError
 from kraft_trio.kv.gateway.member_ids import member_number
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.requests import JSON_NAME, UNSIGNED
-from kraft_trio.kv.responses import ResponseHeader
+from kraft_trio.kv.responses import HeaderResponse, ResponseHeader
 
 API_VERSION: Final = "3.7.0"
 """The version of etcd whose API this is.  Clients choose the path of the API by it."""
@@ -73,13 +73,6 @@ class StatusResponse:
     db_size_in_use: int = attrs.field(default=0, metadata={JSON_NAME: "dbSizeInUse"})
     is_learner: bool = attrs.field(default=False, metadata={JSON_NAME: "isLearner"})
     db_size_quota: int = attrs.field(default=0, metadata={JSON_NAME: "dbSizeQuota"})
-
-
-@attrs.frozen
-class HeaderResponse:
-    """An answer without content: there is no authentication."""
-
-    header: ResponseHeader | None = None
 
 
 class ClusterInfo:
@@ -147,6 +140,7 @@ class ClusterInfo:
         )
 
     async def nothing(self, _: Empty, __: UUID | None = None) -> HeaderResponse:
+        """The status of authentication: there is none."""
         return HeaderResponse(self._service.header())
 
     async def authenticate(self, _: Empty, __: UUID | None = None) -> HeaderResponse:

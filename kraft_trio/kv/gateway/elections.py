@@ -18,7 +18,7 @@ from kraft_trio.kv.requests import (
     RequestOp,
     TxnRequest,
 )
-from kraft_trio.kv.responses import KeyValue, ResponseHeader
+from kraft_trio.kv.responses import HeaderResponse, KeyValue, ResponseHeader
 
 
 @attrs.frozen
@@ -55,18 +55,8 @@ class ProclaimRequest:
 
 
 @attrs.frozen
-class ProclaimResponse:
-    header: ResponseHeader | None = None
-
-
-@attrs.frozen
 class ResignRequest:
     leader: LeaderKey | None = None
-
-
-@attrs.frozen
-class ResignResponse:
-    header: ResponseHeader | None = None
 
 
 @attrs.frozen
@@ -97,21 +87,21 @@ class Elections:
                 await turns.wait_for_turn(own)
         return CampaignResponse(self._service.header(), leader)
 
-    async def proclaim(self, request: ProclaimRequest, _: UUID | None = None) -> ProclaimResponse:
+    async def proclaim(self, request: ProclaimRequest, _: UUID | None = None) -> HeaderResponse:
         leader = _given(request.leader)
         put = RequestOp(request_put=PutRequest(leader.key, request.value, leader.lease))
         with as_unknown():
             response = await self._service.txn(TxnRequest((_still_leads(leader),), (put,)))
         if not response.succeeded:
             raise KvError(Code.UNKNOWN, "election: not leader")
-        return ProclaimResponse(response.header)
+        return HeaderResponse(response.header)
 
-    async def resign(self, request: ResignRequest, _: UUID | None = None) -> ResignResponse:
+    async def resign(self, request: ResignRequest, _: UUID | None = None) -> HeaderResponse:
         leader = _given(request.leader)
         delete = RequestOp(request_delete_range=DeleteRangeRequest(leader.key))
         with as_unknown():
             response = await self._service.txn(TxnRequest((_still_leads(leader),), (delete,)))
-        return ResignResponse(response.header)
+        return HeaderResponse(response.header)
 
     async def leader(self, request: LeaderRequest, _: UUID | None = None) -> LeaderResponse:
         with as_unknown():

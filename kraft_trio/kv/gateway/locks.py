@@ -9,7 +9,7 @@ import attrs
 from kraft_trio.kv.gateway.service import KvService
 from kraft_trio.kv.gateway.turns import Turns, as_unknown
 from kraft_trio.kv.requests import DeleteRangeRequest
-from kraft_trio.kv.responses import ResponseHeader
+from kraft_trio.kv.responses import HeaderResponse, ResponseHeader
 
 
 @attrs.frozen
@@ -35,11 +35,6 @@ class UnlockRequest:
     key: bytes = b""
 
 
-@attrs.frozen
-class UnlockResponse:
-    header: ResponseHeader | None = None
-
-
 class Locks:
     """Answers the lock service on one node."""
 
@@ -54,7 +49,7 @@ class Locks:
                 await turns.wait_for_turn(own)
         return LockResponse(self._service.header(), own.key)
 
-    async def unlock(self, request: UnlockRequest, _: UUID | None = None) -> UnlockResponse:
+    async def unlock(self, request: UnlockRequest, _: UUID | None = None) -> HeaderResponse:
         with as_unknown():
             response = await self._service.delete_range(DeleteRangeRequest(request.key))
-        return UnlockResponse(response.header)
+        return HeaderResponse(response.header)

@@ -94,10 +94,10 @@ def operations_of(service: KvService) -> tuple[Operation, ...]:
         Operation("/cluster/member/list", cluster.MemberListRequest, cluster.MemberListResponse, info.members),
         Operation("/maintenance/status", Empty, cluster.StatusResponse, info.status),
         Operation("/maintenance/alarm", requests.AlarmRequest, responses.AlarmResponse, service.alarm, is_write=True),
-        Operation("/auth/status", Empty, cluster.HeaderResponse, info.nothing),
-        Operation("/auth/authenticate", Empty, cluster.HeaderResponse, info.authenticate),
+        Operation("/auth/status", Empty, responses.HeaderResponse, info.nothing),
+        Operation("/auth/authenticate", Empty, responses.HeaderResponse, info.authenticate),
         Operation("/lock/lock", locks.LockRequest, locks.LockResponse, locking.lock, waits_for_others=True),
-        Operation("/lock/unlock", locks.UnlockRequest, locks.UnlockResponse, locking.unlock),
+        Operation("/lock/unlock", locks.UnlockRequest, responses.HeaderResponse, locking.unlock),
         Operation(
             "/election/campaign",
             elections.CampaignRequest,
@@ -105,7 +105,7 @@ def operations_of(service: KvService) -> tuple[Operation, ...]:
             electing.campaign,
             waits_for_others=True,
         ),
-        Operation("/election/proclaim", elections.ProclaimRequest, elections.ProclaimResponse, electing.proclaim),
-        Operation("/election/resign", elections.ResignRequest, elections.ResignResponse, electing.resign),
+        Operation("/election/proclaim", elections.ProclaimRequest, responses.HeaderResponse, electing.proclaim),
+        Operation("/election/resign", elections.ResignRequest, responses.HeaderResponse, electing.resign),
         Operation("/election/leader", elections.LeaderRequest, elections.LeaderResponse, electing.leader),
     )
