@@ -11,6 +11,7 @@ from kraft_trio.cli.voter_plan import PlannedVoter, majority_text, misfit_of, st
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.protocol.reassignment import UNKNOWN, Add, Done, HandOver, Remove, Wait, next_step
 from kraft_trio.protocol.reassignment_target import resolve_target
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_changes import Refused
@@ -53,7 +54,7 @@ def plan_reassignment(
 ) -> ReassignmentPlan | Refused:
     """The plan, or why the leader would refuse the target."""
     if static := static_voters(quorum):
-        return Refused("UNSUPPORTED_VERSION", static)
+        return Refused(Refusal.UNSUPPORTED_VERSION, static)
     healths = health_by_key(quorum, fetch_timeout_ms)
     voters = VoterSet(
         tuple(Voter(state.key, quorum.endpoints.get(state.key.id, Endpoints())) for state in quorum.voters)

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
+from kraft_trio.protocol.refusals import Refusal
+
 MAX_SEQUENCE = 2**31 - 1
 """The last sequence number; 0 follows it."""
 REMEMBERED_BATCHES = 5
@@ -40,9 +42,9 @@ class Duplicate:
 
 @attrs.frozen
 class Refuse:
-    """The batch must not be appended: the name of Kafka's error, and the reason for a human."""
+    """The batch must not be appended: Kafka's error, and the reason for a human."""
 
-    error_name: str
+    error: Refusal
     reason: str
     is_older: bool = False
     """Whether the sequences were appended before those still known, by this producer or by a stranger with its id."""
@@ -134,7 +136,7 @@ class ProducerStates:
             return _ACCEPT
         if producer_epoch < 0 or not 0 <= base_sequence <= MAX_SEQUENCE or record_count < 1:
             return Refuse(
-                "INVALID_RECORD",
+                Refusal.INVALID_RECORD,
                 f"producer {producer_id}: epoch {producer_epoch}, base sequence {base_sequence}, "
                 f"{record_count} records; expected 0 or more, 0 or more, 1 or more",
             )
@@ -143,7 +145,7 @@ class ProducerStates:
             if base_sequence == 0:
                 return _ACCEPT
             return Refuse(
-                "UNKNOWN_PRODUCER_ID",
+                Refusal.UNKNOWN_PRODUCER_ID,
                 f"producer {producer_id}: not known here, and base sequence {base_sequence} is not 0",
             )
         known_epoch, batches, _, wrapped = producer
@@ -151,11 +153,11 @@ class ProducerStates:
             return _check_sequence(producer_id, batches, wrapped, base_sequence, record_count)
         if producer_epoch < known_epoch:
             return Refuse(
-                "INVALID_PRODUCER_EPOCH", f"producer {producer_id}: epoch {producer_epoch} is below {known_epoch}"
+                Refusal.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {producer_epoch} is below {known_epoch}"
             )
         if base_sequence != 0:
             return Refuse(
-                "OUT_OF_ORDER_SEQUENCE_NUMBER",
+                Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id}: epoch {producer_epoch} starts at base sequence {base_sequence}, not 0",
             )
         return _ACCEPT
@@ -231,13 +233,15 @@ def _check_sequence(
         # Clients take DUPLICATE_SEQUENCE_NUMBER for success.  None that has as many batches in flight as are remembered
         # sends an older one, so somebody else has used its sequences.
         return Refuse(
-            "DUPLICATE_SEQUENCE_NUMBER" if len(batches) < REMEMBERED_BATCHES else "OUT_OF_ORDER_SEQUENCE_NUMBER",
+            Refusal.DUPLICATE_SEQUENCE_NUMBER
+            if len(batches) < REMEMBERED_BATCHES
+            else Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {producer_id}: sequences {base_sequence}-{last_sequence} were appended "
             f"before those still known, which start at {oldest}",
             is_older=True,
         )
     return Refuse(
-        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"producer {producer_id}: base sequence {base_sequence}, expected {expected}",
     )
 

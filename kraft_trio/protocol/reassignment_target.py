@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.protocol.voter_set import VoterSet
@@ -73,4 +74,4 @@ def _replica_of(
 
 
 def _refused(reason: str) -> Refused:
-    return Refused("INVALID_REPLICA_ASSIGNMENT", f"target: {reason}")
+    return Refused(Refusal.INVALID_REPLICA_ASSIGNMENT, f"target: {reason}")

@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 
@@ -23,9 +24,9 @@ Every VotersRecord and every snapshot repeats them for all voters in one batch."
 
 @attrs.frozen
 class Refused:
-    """A refused change: the name of the error to answer, and the reason for a human."""
+    """A refused change: the error to answer, and the reason for a human."""
 
-    error_name: str
+    error: Refusal
     reason: str
 
 
@@ -37,7 +38,7 @@ def is_single_step(before: VoterSet, after: VoterSet) -> bool:
 def check_new_voter(voter: Voter, default_listener: str) -> Refused | None:
     """Check a voter that is to be added or updated, independently of the set.  None if it is valid."""
     problem = _problem_with(voter, default_listener)
-    return None if problem is None else Refused("INVALID_REQUEST", problem)
+    return None if problem is None else Refused(Refusal.INVALID_REQUEST, problem)
 
 
 def _problem_with(voter: Voter, default_listener: str) -> str | None:
@@ -64,7 +65,7 @@ def _problem_with(voter: Voter, default_listener: str) -> str | None:
 def serves_no_votes(voter: Voter, endpoint: Endpoint) -> Refused:
     """The refusal of a replica that does not serve Vote where the other voters would ask it (KAFKA-19021)."""
     return Refused(
-        "INVALID_REQUEST",
+        Refusal.INVALID_REQUEST,
         f"replica {voter.key} serves no votes at {endpoint}: it is a broker, or that is its listener for clients; "
         "expected a controller's listener",
     )
@@ -73,7 +74,7 @@ def serves_no_votes(voter: Voter, endpoint: Endpoint) -> Refused:
 def tells_no_listener(key: ReplicaKey) -> Refused:
     """The refusal of a replica of kraft-trio whose Fetch names no listener, as only a broker's does (KAFKA-19021)."""
     return Refused(
-        "INVALID_REQUEST",
+        Refusal.INVALID_REQUEST,
         f"replica {key} has told the leader no listener: it is a broker; expected process.roles=controller",
     )
 
@@ -95,7 +96,7 @@ def add_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
     """The set with one more voter.  DUPLICATE_VOTER if its id is in the set, also with another directory id."""
     known = voters.get(voter.id)
     if known is not None:
-        return Refused("DUPLICATE_VOTER", f"voter {known.key} is in the set already; it has to be removed first")
+        return Refused(Refusal.DUPLICATE_VOTER, f"voter {known.key} is in the set already; it has to be removed first")
     return _checked(voters, VoterSet((*voters, voter)))
 
 
@@ -103,11 +104,15 @@ def remove_voter(voters: VoterSet, key: ReplicaKey) -> VoterSet | Refused:
     """The set without that replica.  VOTER_NOT_FOUND if the set does not have exactly that one, or no other."""
     known = voters.get(key.id)
     if known is None:
-        return Refused("VOTER_NOT_FOUND", f"no voter has the id {key.id}: the voters are {_names(voters)}")
+        return Refused(Refusal.VOTER_NOT_FOUND, f"no voter has the id {key.id}: the voters are {_names(voters)}")
     if known.key != key:
-        return Refused("VOTER_NOT_FOUND", f"voter {key.id} has another directory id: it is {known.key}, not {key}")
+        return Refused(
+            Refusal.VOTER_NOT_FOUND, f"voter {key.id} has another directory id: it is {known.key}, not {key}"
+        )
     if len(voters) == 1:
-        return Refused("VOTER_NOT_FOUND", f"{key} is the only voter: a quorum without voters could never continue")
+        return Refused(
+            Refusal.VOTER_NOT_FOUND, f"{key} is the only voter: a quorum without voters could never continue"
+        )
     return _checked(voters, VoterSet(voter for voter in voters if voter.id != key.id))
 
 
@@ -117,7 +122,7 @@ def update_voter(voters: VoterSet, voter: Voter) -> VoterSet | Refused:
     A static voter's unknown directory id is filled in; a known one never changes.
     """
     if not voters.is_voter(voter.key):
-        return Refused("VOTER_NOT_FOUND", f"{voter.key} is not among the voters {_names(voters)}")
+        return Refused(Refusal.VOTER_NOT_FOUND, f"{voter.key} is not among the voters {_names(voters)}")
     return _checked(voters, VoterSet(voter if known.id == voter.id else known for known in voters))
 
 
@@ -146,7 +151,7 @@ def upgrade_voters(
         if not supported.includes(version)
     ]
     if problems:
-        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {version}: {'; '.join(problems)}")
+        return Refused(Refusal.INVALID_UPDATE_VERSION, f"kraft.version {version}: {'; '.join(problems)}")
     return _checked(voters, VoterSet(known.values()))
 
 
@@ -159,12 +164,15 @@ def check_kraft_version(
     """
     if not supported.includes(wanted):
         return Refused(
-            "INVALID_UPDATE_VERSION", f"kraft.version {wanted}: expected {supported.minimum} to {supported.maximum}"
+            Refusal.INVALID_UPDATE_VERSION,
+            f"kraft.version {wanted}: expected {supported.minimum} to {supported.maximum}",
         )
     if wanted < current:
-        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {wanted}: it is {current}, and cannot be taken back")
+        return Refused(
+            Refusal.INVALID_UPDATE_VERSION, f"kraft.version {wanted}: it is {current}, and cannot be taken back"
+        )
     if is_downgrade and wanted > current:
-        return Refused("INVALID_UPDATE_VERSION", f"kraft.version {wanted}: it is {current}, that is no downgrade")
+        return Refused(Refusal.INVALID_UPDATE_VERSION, f"kraft.version {wanted}: it is {current}, that is no downgrade")
     return None
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -97,8 +98,8 @@ def _decide_pre_vote(role: Role, log_is_up_to_date: bool, log_reason: str) -> Vo
     return VoteDecision(True, "log up to date, and no leader that answers")
 
 
-def vote_request_error(role_epoch: int, request: VoteFacts) -> str | None:
-    """The name of the partition-level error of a vote request, or None if it can be decided.
+def vote_request_error(role_epoch: int, request: VoteFacts) -> Refusal | None:
+    """The partition-level error of a vote request, or None if it can be decided.
 
     INVALID_REQUEST for a negative id, and for a log end that the sender cannot have: negative, in the epoch of the
     election or, for a pre-vote, above the sender's epoch.  FENCED_LEADER_EPOCH for an older epoch.
@@ -106,15 +107,15 @@ def vote_request_error(role_epoch: int, request: VoteFacts) -> str | None:
     last_epoch = request.log_end.epoch
     highest_log_epoch = request.epoch if request.pre_vote else request.epoch - 1
     if request.log_end.offset < 0 or last_epoch < 0 or last_epoch > highest_log_epoch:
-        return "INVALID_REQUEST"
+        return Refusal.INVALID_REQUEST
     if request.epoch < role_epoch:
-        return "FENCED_LEADER_EPOCH"
+        return Refusal.FENCED_LEADER_EPOCH
     if request.replica.id < 0:
-        return "INVALID_REQUEST"
+        return Refusal.INVALID_REQUEST
     return None
 
 
-def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUID) -> str | None:
+def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUID) -> Refusal | None:
     """INVALID_VOTER_KEY if a Vote or BeginQuorumEpoch was meant for another replica or another disk of this one.
 
     Call it after the request's epoch transition.  A negative id means that the sender did not say.  An unknown
@@ -122,7 +123,7 @@ def voter_key_error(self_key: ReplicaKey, voter_id: int, voter_directory_id: UUI
     """
     if voter_id < 0 or self_key.names(voter_id, voter_directory_id):
         return None
-    return "INVALID_VOTER_KEY"
+    return Refusal.INVALID_VOTER_KEY
 
 
 @attrs.frozen

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from kraft_trio.protocol.refusals import Refusal
+
 
 class ErrorCode(IntEnum):
     """An error that a response reports."""
@@ -148,6 +150,9 @@ class ErrorCode(IntEnum):
 
 ERROR_CODES: Final = {int(code): code for code in ErrorCode}
 """Error codes by number.  A number that is missing here, from a newer peer, stands for `unknown_server_error`."""
+
+REFUSALS: Final = {refusal: ErrorCode[refusal.name.lower()] for refusal in Refusal}
+"""The error codes of the errors with which rules refuse."""
 
 TRY_AGAIN: Final = frozenset(
     {

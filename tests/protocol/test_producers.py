@@ -34,7 +34,7 @@ def error_of(
     states: ProducerStates, base_sequence: int, records: int, producer_id: int = PRODUCER, epoch: int = 0
 ) -> str | None:
     answer = states.check(producer_id, epoch, base_sequence, records)
-    return answer.error_name if isinstance(answer, Refuse) else None
+    return answer.error if isinstance(answer, Refuse) else None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_check(epoch: int, base_sequence: int, records: int, verdict: Accept | D
     answer = seven_batches().check(PRODUCER, epoch, base_sequence, records)
     if isinstance(verdict, str):
         assert isinstance(answer, Refuse)
-        assert answer.error_name == verdict
+        assert answer.error == verdict
         assert "producer 7" in answer.reason
     else:
         assert answer == verdict
@@ -79,7 +79,7 @@ def test_check(epoch: int, base_sequence: int, records: int, verdict: Accept | D
 )
 def test_producers_that_are_not_known(producer_id: int, base_sequence: int, verdict: Accept | str) -> None:
     answer = seven_batches().check(producer_id, 0, base_sequence, 1)
-    assert answer.error_name == verdict if isinstance(answer, Refuse) else answer == verdict
+    assert answer.error == verdict if isinstance(answer, Refuse) else answer == verdict
 
 
 def test_check_changes_nothing() -> None:
@@ -160,7 +160,7 @@ def test_what_is_older_than_five_batches_is_nobodys_retry(base_sequence: int, re
     answer = seven_batches().check(PRODUCER, 2, base_sequence, records)
     assert is_older(answer)
     assert isinstance(answer, Refuse)
-    assert answer.error_name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert answer.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 @pytest.mark.parametrize("known", range(1, 5))
@@ -172,7 +172,7 @@ def test_a_state_from_a_file_has_fewer_batches(known: int) -> None:
     answer = states.check(PRODUCER, 2, 10, 10)
     assert is_older(answer)
     assert isinstance(answer, Refuse)
-    assert answer.error_name == "DUPLICATE_SEQUENCE_NUMBER"
+    assert answer.error == "DUPLICATE_SEQUENCE_NUMBER"
     assert not is_older(states.check(PRODUCER, 2, 71, 1))
 
 

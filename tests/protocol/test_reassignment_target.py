@@ -97,5 +97,5 @@ def test_a_disk_that_is_named_must_fetch() -> None:
 def test_refused_targets_say_why(ids: list[int], present: str, can_vote: str | None, complaint: str) -> None:
     refused = resolved(ids, present, can_vote)
     assert isinstance(refused, Refused)
-    assert refused.error_name == "INVALID_REPLICA_ASSIGNMENT"
+    assert refused.error == "INVALID_REPLICA_ASSIGNMENT"
     assert complaint in refused.reason

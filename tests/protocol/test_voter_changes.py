@@ -34,7 +34,7 @@ def voter(id: int, disk: str = "a", endpoints: Endpoints | None = None, versions
 
 
 def refusal(outcome: object) -> str | None:
-    return outcome.error_name if isinstance(outcome, Refused) else None
+    return outcome.error if isinstance(outcome, Refused) else None
 
 
 ADDED: list[tuple[str, VoterSet, Voter, tuple[ReplicaKey, ...] | str]] = [
@@ -49,7 +49,7 @@ ADDED: list[tuple[str, VoterSet, Voter, tuple[ReplicaKey, ...] | str]] = [
 def test_add(before: VoterSet, new: Voter, after: tuple[ReplicaKey, ...] | str) -> None:
     outcome = add_voter(before, new)
     if isinstance(outcome, Refused):
-        assert outcome.error_name == after
+        assert outcome.error == after
         assert str(before.get(new.id).key) in outcome.reason  # type: ignore[union-attr]
     else:
         assert tuple(voter.key for voter in outcome) == after
@@ -70,7 +70,7 @@ REMOVED: list[tuple[str, VoterSet, ReplicaKey, tuple[ReplicaKey, ...] | str]] = 
 def test_remove(before: VoterSet, gone: ReplicaKey, after: tuple[ReplicaKey, ...] | str) -> None:
     outcome = remove_voter(before, gone)
     if isinstance(outcome, Refused):
-        assert outcome.error_name == after
+        assert outcome.error == after
     else:
         assert tuple(voter.key for voter in outcome) == after
 
@@ -125,7 +125,7 @@ def test_the_upgrade_names_everybody_who_is_in_the_way() -> None:
     observers = {key(5): VersionRange(0, 0), key(4): VersionRange(0, 1)}
     refused = upgrade_voters(static_voters(1, 2, 3), told, 1, observers)
     assert isinstance(refused, Refused)
-    assert refused.error_name == "INVALID_UPDATE_VERSION"
+    assert refused.error == "INVALID_UPDATE_VERSION"
     assert "voter 3 has not told its directory id" in refused.reason
     assert f"voter {key(2)} supports 0 to 0" in refused.reason
     assert f"observer {key(5)} supports 0 to 0" in refused.reason
@@ -186,7 +186,7 @@ def listener(name: str = "CONTROLLER", host: str = "host", port: int = 1) -> tup
 def test_a_voter_that_cannot_be_one_is_an_invalid_request(changes: dict[str, object], complaint: str) -> None:
     refused = check_new_voter(attrs.evolve(voter(3), **changes), "CONTROLLER")  # type: ignore[arg-type]
     assert refused is not None
-    assert refused.error_name == "INVALID_REQUEST"
+    assert refused.error == "INVALID_REQUEST"
     assert complaint in refused.reason
     assert len(refused.reason) < 600, "what was sent is quoted in part"
 

@@ -17,12 +17,13 @@ from kraft_trio.messages import (
     QuorumView,
     VoteReceived,
 )
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochResponse
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse
-from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.error_codes import REFUSALS, ErrorCode
 
 log = get_logger(__name__)
 
@@ -95,13 +96,13 @@ class ElectionResponses:
     def _epoch(self) -> int:
         return self._view.value.epoch
 
-    def _common(self, error: str | None, message: ElectionRequest) -> _Common:
+    def _common(self, error: Refusal | None, message: ElectionRequest) -> _Common:
         view = self._view.value
         listener_name = message.listener_name or self._config.controller_listener_name
         leader_id, leader_endpoint = view.named_leader(_asker_id(message), listener_name)
         return _Common(
             error=ErrorCode.none,
-            partition_error=ErrorCode.none if error is None else ErrorCode[error.lower()],
+            partition_error=ErrorCode.none if error is None else REFUSALS[error],
             leader_id=leader_id,
             leader_epoch=view.epoch,
             leader_endpoint=leader_endpoint,

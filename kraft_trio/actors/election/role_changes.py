@@ -38,6 +38,7 @@ from kraft_trio.protocol.quorum_epoch import (
     learn_leader,
     with_first,
 )
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.roles import (
     Candidate,
     Event,
@@ -142,8 +143,8 @@ Change = tuple[Event, Role]
 class Ruling:
     """What a sender of Vote, BeginQuorumEpoch or EndQuorumEpoch is told."""
 
-    error: str | None = None
-    """The name of the partition-level error, or None."""
+    error: Refusal | None = None
+    """The partition-level error, or None."""
     vote: VoteDecision | None = None
     """The decision on a Vote."""
     is_too_far_ahead: bool = False
@@ -152,7 +153,7 @@ class Ruling:
     """Whether the request is refused because of the address that it names."""
 
 
-STRANGE: Final = Ruling("UNKNOWN_LEADER_EPOCH", is_strange=True)
+STRANGE: Final = Ruling(Refusal.UNKNOWN_LEADER_EPOCH, is_strange=True)
 """Kafka's raft client ignores that error; INVALID_REQUEST would stop it (docs/KAFKA.md#errors-that-stop-a-java-peer).
 """
 
@@ -211,10 +212,10 @@ def _judge_vote(now: Situation, request: VoteRequest) -> Judgement:
     if error is None and must_step_down(now.role, facts.epoch):
         if facts.epoch <= now.highest_requested_epoch:
             return Judgement((Event.HIGHER_EPOCH_SEEN, Unattached(facts.epoch)))
-        error, is_too_far_ahead = "UNKNOWN_LEADER_EPOCH", True
+        error, is_too_far_ahead = Refusal.UNKNOWN_LEADER_EPOCH, True
     error = error or voter_key_error(now.key, request.voter_id, request.voter_directory_id)
     if error is not None:
-        return Judgement(ruling=Ruling(error, VoteDecision(False, error), is_too_far_ahead))
+        return Judgement(ruling=Ruling(error, VoteDecision(False, str(error)), is_too_far_ahead))
     if now.doubts_leader and facts.pre_vote and now.voters.is_voter(facts.replica) and isinstance(now.role, Follower):
         return Judgement((Event.FETCH_TIMED_OUT, _without_leader(now.role)))
     decision = decide_vote(now.role, facts, now.log_end)
@@ -245,14 +246,14 @@ def _judge_end(now: Situation, request: EndQuorumEpochRequest) -> Judgement:
     return Judgement(change, Ruling(_error_of(outcome), is_too_far_ahead=isinstance(outcome, TooFarAhead)))
 
 
-def _error_of(outcome: object) -> str | None:
+def _error_of(outcome: object) -> Refusal | None:
     match outcome:
         case Fenced():
-            return "FENCED_LEADER_EPOCH"
+            return Refusal.FENCED_LEADER_EPOCH
         case TooFarAhead():
-            return "UNKNOWN_LEADER_EPOCH"
+            return Refusal.UNKNOWN_LEADER_EPOCH
         case InvalidRequest() | InconsistentLeader():
-            return "INVALID_REQUEST"
+            return Refusal.INVALID_REQUEST
         case _:
             return None
 

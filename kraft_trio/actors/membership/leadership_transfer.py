@@ -10,6 +10,7 @@ from kraft_trio.actors.context.epoch_context import EpochContext
 from kraft_trio.actors.membership.voter_change import ChangeRefusedError, VoterChange, VoterChangeSteps
 from kraft_trio.actors.replication.leader_replication import LeaderReplication
 from kraft_trio.messages import LeadershipLost
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.voter_changes import Refused
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.wire.error_codes import ErrorCode
@@ -45,7 +46,9 @@ class LeadershipTransfer:
         voter = self._steps.voters.get(voter_id)
         if voter is None:
             ids = ", ".join(map(str, self._steps.voters.ids))
-            raise ChangeRefusedError(Refused("VOTER_NOT_FOUND", f"node {voter_id} is no voter; the voters are {ids}"))
+            raise ChangeRefusedError(
+                Refused(Refusal.VOTER_NOT_FOUND, f"node {voter_id} is no voter; the voters are {ids}")
+            )
         return voter
 
     async def _hold_until_alike(self, change: VoterChange, voter: Voter) -> None:

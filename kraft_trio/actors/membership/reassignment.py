@@ -19,6 +19,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeadershipLost
 from kraft_trio.protocol.reassignment import Add, Done, HandOver, Remove, Step, Wait, next_step
 from kraft_trio.protocol.reassignment_target import resolve_target
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused, add_voter, check_new_voter, remove_voter
@@ -97,7 +98,7 @@ class Reassignment:
         if named is None:
             if pending:
                 return ()
-            return Refused("NO_REASSIGNMENT_IN_PROGRESS", "there is no reassignment to cancel")
+            return Refused(Refusal.NO_REASSIGNMENT_IN_PROGRESS, "there is no reassignment to cancel")
         observers = self._leader.progress.observers(voters)
         present = [key for key in (*(voter.key for voter in voters), *observers) if not self._silence_of(key)]
         can_vote = [key for key in observers if self._listener_problem(key) is None]
@@ -106,7 +107,8 @@ class Reassignment:
             return target
         if not may_change_count and len(target) != len(voters):
             return Refused(
-                "INVALID_REPLICATION_FACTOR", f"target: {len(target)} voters, expected {len(voters)} as there are now"
+                Refusal.INVALID_REPLICATION_FACTOR,
+                f"target: {len(target)} voters, expected {len(voters)} as there are now",
             )
         return () if set(target) == {voter.key for voter in voters} else target
 

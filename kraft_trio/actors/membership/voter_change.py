@@ -21,7 +21,7 @@ from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
 from kraft_trio.storage.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kraft_trio.wire.apis.vote import VOTE
-from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.error_codes import REFUSALS, ErrorCode
 
 log = get_logger(__name__)
 
@@ -38,7 +38,7 @@ class ChangeRefusedError(Exception):
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.reason)
-        self.error = ErrorCode[refused.error_name.lower()]
+        self.error = REFUSALS[refused.error]
 
 
 def require(outcome: T | Refused) -> T:

@@ -38,6 +38,7 @@ from kraft_trio.messages import (
     UpdateVoterReceived,
     VoterChangeMessage,
 )
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import (
     Refused,
@@ -351,20 +352,23 @@ class VoterChangeCoordinator:
             names = ", ".join(map(str, target))
             raise ChangeRefusedError(
                 Refused(
-                    "REASSIGNMENT_IN_PROGRESS", f"the voters are being reassigned to {names}: wait for it, or cancel it"
+                    Refusal.REASSIGNMENT_IN_PROGRESS,
+                    f"the voters are being reassigned to {names}: wait for it, or cancel it",
                 )
             )
 
     def _require_dynamic_voters(self) -> None:
         if self._log.voters.kraft_version == 0:
-            raise ChangeRefusedError(Refused("UNSUPPORTED_VERSION", "kraft.version is 0: its voters cannot be changed"))
+            raise ChangeRefusedError(
+                Refused(Refusal.UNSUPPORTED_VERSION, "kraft.version is 0: its voters cannot be changed")
+            )
 
     def _require_supported(self, key: ReplicaKey, versions: VersionRange) -> None:
         current = self._log.voters.kraft_version
         if not versions.includes(current):
             raise ChangeRefusedError(
                 Refused(
-                    "INVALID_REQUEST",
+                    Refusal.INVALID_REQUEST,
                     f"replica {key} supports kraft.version {versions.minimum} to {versions.maximum}, it is {current}",
                 )
             )
@@ -373,7 +377,9 @@ class VoterChangeCoordinator:
         """Refuse an update of this leader's own entry.  It sends no updates that could correct a wrong one."""
         if voter.id == self._key.id and voter != self._own:
             raise ChangeRefusedError(
-                Refused("INVALID_REQUEST", f"voter {voter.id}: this leader is {self._key}, and knows where it listens")
+                Refused(
+                    Refusal.INVALID_REQUEST, f"voter {voter.id}: this leader is {self._key}, and knows where it listens"
+                )
             )
 
     # Answers
@@ -391,7 +397,7 @@ def _kraft_version_update(request: UpdateFeaturesRequest) -> FeatureUpdate:
         given = ", ".join(name[:MAX_QUOTED_CHARACTERS] for name in names[:MAX_QUOTED_FEATURES]) or "none"
         if len(names) > MAX_QUOTED_FEATURES:
             given += f" and {len(names) - MAX_QUOTED_FEATURES} more"
-        raise ChangeRefusedError(Refused("INVALID_REQUEST", f"features {given}: expected {KRAFT_VERSION} alone"))
+        raise ChangeRefusedError(Refused(Refusal.INVALID_REQUEST, f"features {given}: expected {KRAFT_VERSION} alone"))
     return request.updates[0]
 
 

@@ -7,7 +7,7 @@ from kraft_trio.protocol.producers import Accept, Duplicate, Refuse
 from kraft_trio.storage.batch_header import CRC_POSITION, BatchHeader
 from kraft_trio.storage.log import Log
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
-from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.error_codes import REFUSALS, ErrorCode
 
 
 def answer_to_sequence(log: Log, batch: bytes, header: BatchHeader) -> Duplicate | ProducePartitionResponse | None:
@@ -30,11 +30,9 @@ def answer_to_sequence(log: Log, batch: bytes, header: BatchHeader) -> Duplicate
                 error_message=f"producer {header.producer_id}: the log has another batch with base sequence "
                 f"{header.base_sequence}, at offset {base_offset}",
             )
-        case Refuse(error_name=name, reason=reason, is_older=is_older):
+        case Refuse(error=refusal, reason=reason, is_older=is_older):
             at_ms = producers.timestamp_ms(header.producer_id) if is_older else -1
-            return ProducePartitionResponse(
-                error=ErrorCode[name.lower()], log_append_time_ms=at_ms, error_message=reason
-            )
+            return ProducePartitionResponse(error=REFUSALS[refusal], log_append_time_ms=at_ms, error_message=reason)
 
 
 def _holds(log: Log, base_offset: int, batch: bytes) -> bool:
