@@ -69,6 +69,7 @@ def test_repeated_lines() -> None:
 def test_signals() -> None:
     text = """
 import trio
+from messages import Event
 from trio.lowlevel import ParkingLot
 
 class Lane:
@@ -81,7 +82,7 @@ class Lane:
         await trio.lowlevel.wait_task_rescheduled(self.leave)
 
 def opened():
-    return ParkingLot(), message.Event()
+    return ParkingLot(), message.Event(), Event()
 
 CHANGED = trio.Lock
 """

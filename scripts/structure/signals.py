@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from scripts.structure.package import Sources
@@ -22,6 +22,8 @@ KINDS: Final = frozenset(
 )
 """What Trio offers to wake a task.  With `wait_task_rescheduled`, the caller wakes it by hand."""
 
+TRIO: Final = frozenset({"trio", "trio.lowlevel"})
+
 LEFT_OUT: Final = ("simulation/", "testing/")
 """They wait for nodes, and no node waits with them."""
 
@@ -31,9 +33,11 @@ def signals(sources: Sources) -> list[tuple[str, str, str]]:
     found = set()
     for path, text in sources.items():
         if not path.startswith(LEFT_OUT):
-            for statement in ast.parse(text).body:
+            module = ast.parse(text)
+            imported = set(_imported(module))
+            for statement in module.body:
                 owner = getattr(statement, "name", "the module")
-                found |= {(path, owner, kind) for kind in _kinds(statement)}
+                found |= {(path, owner, kind) for kind in _kinds(statement, imported)}
     return sorted(found)
 
 
@@ -42,14 +46,18 @@ def mechanisms(found: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
     return {(path, owner) for path, owner, kind in found if kind == "wait_task_rescheduled"}
 
 
-def _kinds(statement: ast.stmt) -> Iterator[str]:
+def _imported(module: ast.Module) -> Iterator[str]:
+    """The names that a module imports from Trio."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module in TRIO:
+            yield from (alias.name for alias in node.names)
+
+
+def _kinds(statement: ast.stmt, imported: Set[str]) -> Iterator[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
-            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
-            if name in KINDS and (isinstance(called, ast.Name) or _is_trios(called)):
-                yield str(name)
-
-
-def _is_trios(called: ast.expr) -> bool:
-    return isinstance(called, ast.Attribute) and ast.unparse(called.value) in {"trio", "trio.lowlevel"}
+            match node.func.value if isinstance(node.func, ast.Subscript) else node.func:
+                case ast.Name(id=name) if name in KINDS & imported:
+                    yield name
+                case ast.Attribute(value=value, attr=name) if name in KINDS and ast.unparse(value) in TRIO:
+                    yield name
