@@ -101,7 +101,7 @@ def section_of(runs: dict[int, dict[str, list[Run]]], method: str) -> Section:
                 )
     return Section(
         name="append",
-        title="Node.append, beside the wire client",
+        title="Node.append, compared with the wire client",
         method=method,
         columns=COLUMNS,
         rows=tuple(rows),

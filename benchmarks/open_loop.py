@@ -107,7 +107,7 @@ def section_of(runs: Runs, method: str) -> Section:
         aims.append(Aim(f"ahead of Kafka's raft at {rate:,} records/s", text, ahead))
     return Section(
         name="open-loop",
-        title="Appends at a fixed rate, beside Kafka's raft",
+        title="Appends at a fixed rate, compared with Kafka's raft",
         method=method,
         columns=COLUMNS,
         rows=tuple(rows),

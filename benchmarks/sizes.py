@@ -108,8 +108,8 @@ async def _connections(context: Context) -> Section:
                 runs[name] = [await _commits(cluster, [], seconds)]
             runs["closed again"] = [await _commits(cluster, [], seconds)]
     kib = (runs[name][0].leader_mib - runs["no idle connection"][0].leader_mib) * 1024 / number
-    method = f"Idle connections to the leader of three, beside the one that commits; {seconds} s each."
-    section = _section("connections", "Commits beside idle connections, one 1 KiB record in flight", method, runs)
+    method = f"Idle connections to the leader of three, in addition to the one that commits; {seconds} s each."
+    section = _section("connections", "Commits with idle connections, one 1 KiB record in flight", method, runs)
     return attrs.evolve(section, notes=(f"An idle connection takes {kib:.1f} KiB of the leader's memory.",))
 
 

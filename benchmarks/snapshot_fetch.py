@@ -164,7 +164,7 @@ def section_of(measured: list[Round]) -> Section:
         name="snapshot-fetch",
         title="FetchSnapshot between two nodes",
         method=(
-            "A node that has nothing is started beside a leader with a snapshot: from the first piece until the whole "
+            "A node that has nothing is started next to a leader with a snapshot: from the first piece until the whole "
             "snapshot is there, every byte checked, fsynced, under its name. Then as many bytes through a plain socket "
             "of loopback, and through one to a file with an fsync at the end. Two processes each."
         ),

@@ -54,7 +54,7 @@ def main() -> None: ...
 
 
 @main.command(
-    help="Write a snapshot of that size; how long another task had to wait for its turn is measured beside it."
+    help="Write a snapshot of that size; how long another task had to wait for its turn is measured meanwhile."
 )
 @click.argument("directory")
 @click.option("--record-bytes", type=int, required=True, help="Of a value on average: half to one and a half times.")

@@ -139,7 +139,7 @@ class NodeMetrics:
         samples = {_CERTIFICATES: self._certificates()}
         return families(self._key.id, self._metrics, self.values(), samples, self._wall_clock_ms())
 
-    # What stands somewhere
+    # Values that other objects hold
 
     def _of_quorum(self) -> dict[str, float | str | None]:
         view = self._view.value

@@ -32,7 +32,7 @@ class Claim:
 
 @attrs.frozen
 class Binding:
-    """`principal` may speak for this replica; the zero directory id stands for any."""
+    """`principal` may speak for this replica; the zero directory id means any."""
 
     principal: str
     node_id: int

@@ -84,7 +84,7 @@ class _ReaderSource:
             self._source.line(f"{variable}, position = long_varint(data, position - 1)")
 
     def _length(self, field: FieldShape, flexible: bool) -> None:
-        """Read the length before a string, byte string or array into `size`; -1 stands for null, if it is allowed."""
+        """Read the length before a string, byte string or array into `size`; -1 means null, if it is allowed."""
         source = self._source
         if flexible:
             self._varint("size")

@@ -31,7 +31,7 @@ Fields: TypeAlias = dict[str, Any]
 """One message or nested structure: field names with plain values.
 
 Durations and timestamps are int milliseconds, nested structures are Fields, and arrays are lists.  A UUID is never
-None; the zero UUID stands for an absent one.
+None; the zero UUID means an absent one.
 """
 
 ENTITY: Final = "entity"

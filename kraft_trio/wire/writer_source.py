@@ -116,7 +116,7 @@ class _WriterSource:
         return variable
 
     def _length(self, field: FieldShape, flexible: bool, length: str) -> None:
-        """Write the length before a string, byte string or array; -1 stands for null."""
+        """Write the length before a string, byte string or array; -1 means null."""
         if flexible:
             plus_1 = self._bound("length", f"{length} + 1")
             self._piece(f"one_byte[{plus_1}] if {plus_1} < 128 else unsigned_varint({plus_1})")

@@ -167,7 +167,7 @@ def _fail_over(pair: Pair, writer: RowWriter, primary: PatroniHost, standby: Pat
 def _lose_our_leader(pair: Pair, writer: RowWriter, primary: PatroniHost) -> None:
     story = pair.story
     leader = story.leader()
-    story.say(f"The quorum loses {leader}, its leader. Patroni goes on with the other nodes: {primary} stays primary.")
+    story.say(f"The quorum loses {leader}, its leader. Patroni uses the other nodes: {primary} stays primary.")
     history = pair.patronictl(primary, "history", SCOPE)
     killed_s = time.monotonic()
     with PrimaryWatch(primary) as watch:

@@ -29,7 +29,7 @@ def tell(story: Story) -> None:
 
         story.say("What would the leader do to make them the voters instead?")
         story.quorum("reassign", "--to", "4,5,6", "--dry-run")
-        story.say("Then it does so. The command only watches, and the next leader goes on if this one fails.")
+        story.say("Then it does so. The command only watches, and the next leader continues if this one fails.")
         with application.measured("one command"):
             story.quorum("reassign", "--to", "4,5,6", "--wait")
         story.expect(voters=second, observers=first)

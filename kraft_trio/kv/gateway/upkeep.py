@@ -49,7 +49,7 @@ class Upkeep:
                     nursery.start_soon(self._compact, term.epoch)
 
     async def _advance(self, epoch: int) -> None:
-        """Propose the time while there are leases.  It stands still while nobody leads.
+        """Propose the time while there are leases.  It stops while nobody leads.
 
         If a client's record has set the time ahead, it continues from there.
         """

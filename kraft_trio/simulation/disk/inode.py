@@ -148,7 +148,7 @@ class Inode:
     def _keep_sectors(self, source: random.Random) -> None:
         """Each sector, and the size, is as it was after a random change, or before all of them.
 
-        A random share of the sectors has all changes, so that whole writes may stand after missing ones.
+        A random share of the sectors has all changes, so that whole writes may come after missing ones.
         """
         moments = len(self._unsynced)
         share = source.random()

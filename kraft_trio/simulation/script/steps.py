@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class FieldSyntax:
-    """Where a field stands in the line: after the word `after`, if there is one.  A field with a default is
+    """Where a field is in the line: after the word `after`, if there is one.  A field with a default is
     optional."""
 
     part: Part[Any]
