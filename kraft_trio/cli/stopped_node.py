@@ -66,10 +66,10 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
     if not silent and (situation.report is not None or situation.has_told_voters):
         return situation
     hangs = f"{config.metadata_log_dir}: the disk did not answer within {DISK_TIMEOUT_S:g} s. Check it."
-    found: dict[str, Any] = {"directory_problem": hangs} if silent else {}
+    found: dict[str, Any] = {"node_id": config.node_id, "directory_problem": hangs} if silent else {}
     if silent:
         with trio.move_on_after(DISK_TIMEOUT_S):
-            found = await trio.to_thread.run_sync(_look, config, path, abandon_on_cancel=True)
+            found |= await trio.to_thread.run_sync(_look, config, path, abandon_on_cancel=True)
     with trio.move_on_after(LOG_TIMEOUT_S):
         facts = await trio.to_thread.run_sync(_log_facts, config, abandon_on_cancel=True)
         if facts is not None:
@@ -87,12 +87,14 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
     return attrs.evolve(situation, claims=claims, here=here)
 
 
-def not_asked(situation: Situation) -> list[Endpoint]:
-    """Where voters listen by the log on this machine, and nobody was asked."""
+def not_asked(situation: Situation, own: Endpoint | None) -> list[Endpoint]:
+    """Where nobody was asked: the node of this machine, and the voters by the log on this machine."""
     asked = {claim.endpoint for claim in situation.claims}
     known = {claim.node_id for claim in situation.claims}
-    told = () if situation.here is None else situation.here.addresses
-    return [parse_endpoint(address) for id, address in told if address not in asked and id not in known]
+    here = situation.here
+    told = () if here is None else here.addresses if own is None else (*here.addresses, (here.node_id, str(own)))
+    found = [parse_endpoint(address) for id, address in told if address not in asked and id not in known]
+    return list(dict.fromkeys(found))
 
 
 def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:
@@ -110,7 +112,11 @@ def _look(config: NodeConfig, path: str) -> dict[str, Any]:
     try:
         is_kafkas = None if config.witness else why_kafkas(disk, config) is not None
         problem = _problem(disk, config, is_kafkas=is_kafkas is True)
-        return {"is_kafkas": is_kafkas, "directory_problem": None if problem is None else _with_file(problem, path)}
+        return {
+            "is_kafkas": is_kafkas,
+            "is_witness": config.witness,
+            "directory_problem": None if problem is None else _with_file(problem, path),
+        }
     finally:
         disk.close()
 

@@ -73,21 +73,30 @@ def start_command(situation: Situation, node_id: int | None = None) -> str | Non
 
     `node_id` is which; None for any of several.
 
-    It does not say what it is any more:
+    It does not say what it is any more.  The first row that holds decides:
 
-    | what its file and directory, on this machine, say | nodes that answer                | command                 |
-    |---------------------------------------------------|----------------------------------|-------------------------|
-    | Kafka's                                           | any                              | Kafka's                 |
-    | ours                                              | any                              | ours                    |
-    | not known                                         | ours, neither Kafka's            | ours                    |
-    | not known                                         | Kafka's, or witnesses alone      | Kafka's first, and ours |
-    | not known                                         | none that says what it is        | ours first, and Kafka's |
+    | what tells what it is                                           | command                 |
+    |-----------------------------------------------------------------|-------------------------|
+    | its file and directory, on this machine                         | Kafka's or ours         |
+    | its registration with Kafka's controllers, as the metadata says | Kafka's or ours         |
+    | file and directory of another node that is no witness           | of the same program     |
+    | nodes of Kafka's answer, or witnesses alone                     | Kafka's first, and ours |
+    | nodes of ours answer, neither Kafka's nor witnesses alone       | ours                    |
+    | none of these                                                   | ours first, and Kafka's |
     """
-    found_here = [claim.is_kafkas for claim in situation.claims if claim.is_kafkas is not None]
     if any(claim.directory_problem is not None for claim in situation.claims):
         return None
-    if found_here:
-        return with_file(START_KAFKA if any(found_here) else START, situation, node_id)
+    here, cluster = situation.here, situation.cluster
+    which = here.node_id if node_id is None and here is not None and here.is_down else node_id
+    own = situation.claim_of(which) if which is not None else None
+    is_kafkas = None if own is None else False if own.is_witness else own.is_kafkas
+    if is_kafkas is None and cluster is not None and which in cluster.controllers | cluster.witnesses:
+        is_kafkas = which in cluster.controllers
+    found_here = [claim.is_kafkas for claim in situation.claims if claim.is_kafkas is not None]
+    if is_kafkas is None and found_here:
+        is_kafkas = any(found_here)
+    if is_kafkas is not None:
+        return with_file(START_KAFKA if is_kafkas else START, situation, node_id)
     has_kafkas = any(claim.log_end is None and claim.denial is None for claim in situation.answers)
     ours = [claim for claim in situation.answers if claim.log_end is not None]
     if has_kafkas or (ours and all(claim.is_witness for claim in ours)):

@@ -6,10 +6,12 @@ but any broker.  So brokers are known from the records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
+
+from kraft_trio.protocol.features import ANY_LEVEL
 
 REGISTER_BROKER: Final = 0
 UNREGISTER_BROKER: Final = 1
@@ -19,6 +21,8 @@ FENCE_BROKER: Final = 7
 UNFENCE_BROKER: Final = 8
 REMOVE_TOPIC: Final = 9
 BROKER_REGISTRATION_CHANGE: Final = 17
+REGISTER_CONTROLLER: Final = 27
+UNREGISTER_CONTROLLER: Final = 29
 
 FOLDED: Final = frozenset(
     {
@@ -30,6 +34,8 @@ FOLDED: Final = frozenset(
         UNFENCE_BROKER,
         REMOVE_TOPIC,
         BROKER_REGISTRATION_CHANGE,
+        REGISTER_CONTROLLER,
+        UNREGISTER_CONTROLLER,
     }
 )
 """The API keys of the records that count here."""
@@ -50,7 +56,7 @@ class RegisteredBroker:
 
 @attrs.frozen
 class KafkaCluster:
-    """The brokers by ascending id, and the topic that has the most replicas."""
+    """The brokers by ascending id, the topic that has the most replicas, and who has registered as a controller."""
 
     brokers: tuple[RegisteredBroker, ...] = ()
     widest_topic: tuple[str, int] | None = None
@@ -59,6 +65,10 @@ class KafkaCluster:
     """Whether the metadata was read to its end.  What was not read may have changed all of this."""
     problem: str | None = None
     """Why the controllers refuse to have it read; None if they do not."""
+    controllers: frozenset[int] = frozenset()
+    """The ids of registered controllers of Kafka's."""
+    witnesses: frozenset[int] = frozenset()
+    """The ids of registered witnesses of ours."""
 
 
 class ClusterFold:
@@ -68,6 +78,8 @@ class ClusterFold:
         self._brokers: dict[int, RegisteredBroker] = {}
         self._topics: dict[str, tuple[str, int]] = {}
         """Name and most replicas by topic id."""
+        self._controllers: dict[int, bool] = {}
+        """Whether the registered controller of that id is a witness."""
 
     def add(self, api_key: int, fields: Mapping[str, Any]) -> None:
         """Apply a record of FOLDED.  The fields are named and encoded as in `MetadataFrame.fields`."""
@@ -77,6 +89,10 @@ class ClusterFold:
             self._brokers[id] = RegisteredBroker(id, fields["fenced"], stopping)
         elif api_key == UNREGISTER_BROKER:
             self._brokers.pop(fields["brokerId"], None)
+        elif api_key == REGISTER_CONTROLLER:
+            self._controllers[fields["controllerId"]] = _is_witness(fields["features"])
+        elif api_key == UNREGISTER_CONTROLLER:
+            self._controllers.pop(fields["controllerId"], None)
         elif api_key in (FENCE_BROKER, UNFENCE_BROKER):
             self._change(fields["id"], is_fenced=api_key == FENCE_BROKER)
         elif api_key == BROKER_REGISTRATION_CHANGE:
@@ -98,4 +114,15 @@ class ClusterFold:
     def cluster(self, *, is_read: bool) -> KafkaCluster:
         """What the records so far say."""
         widest = max(self._topics.values(), key=lambda topic: topic[1], default=None)
-        return KafkaCluster(tuple(broker for _, broker in sorted(self._brokers.items())), widest, is_read)
+        return KafkaCluster(
+            tuple(broker for _, broker in sorted(self._brokers.items())),
+            widest,
+            is_read,
+            controllers=frozenset(id for id, is_witness in self._controllers.items() if not is_witness),
+            witnesses=frozenset(id for id, is_witness in self._controllers.items() if is_witness),
+        )
+
+
+def _is_witness(features: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a controller claims any level of a feature (`protocol.features`), as no controller of Kafka's does."""
+    return any(feature["maxSupportedVersion"] == ANY_LEVEL.maximum for feature in features)

@@ -67,7 +67,8 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
                 "critical",
                 "witness-leads",
                 "Node 3 leads, and is a witness: nothing can be written, no controller of Kafka is active, and no "
-                "topic can be created. It hands over to the first voter that has caught up. Start the other voters (1",
+                "topic can be created. It hands over to the first voter that has caught up. Start the other voters "
+                "(1). Node 2 answers here: see whether it reaches node 3, and is reached from there.",
             ),
             ("warning", "voter-behind", "Voter 1 is offline"),
             ("warning", "voter-behind", "Voter 2 is offline"),
@@ -120,7 +121,11 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
         [
             ("warning", "survival", ""),
             ("warning", "voter-behind", "Voter 3 is offline"),
-            ("warning", "not-registered", "Voter 3, a controller, is not registered"),
+            (
+                "warning",
+                "not-registered",
+                "Voter 3 is not registered with the active controller, node 1. It registers once it",
+            ),
         ],
     ),
     "a controller that is retired": (
@@ -179,6 +184,42 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
     "one broker runs, and is fenced": (
         Situation(CONTROLLERS, fetched_by(10, 11), cluster=cluster(running(10), fenced(11))),
         [("warning", "brokers-fenced", "Broker 11 runs and fetches the metadata. Unless just started"), SURVIVES],
+    ),
+    "one broker is fenced, and answers here": (
+        Situation((*CONTROLLERS, broker(11)), fetched_by(10), cluster=cluster(running(10), fenced(11))),
+        [
+            (
+                "warning",
+                "brokers-fenced",
+                "Broker 11 is fenced: the active controller has no heartbeats. Broker 11 answers here, but does not "
+                "fetch the metadata: check the network from there to the controllers, and restart.",
+            ),
+            ("note", "observers", "Not voters: 11."),
+            SURVIVES,
+        ],
+    ),
+    "all brokers are fenced, and one answers here": (
+        Situation((*CONTROLLERS, broker(10)), fetched_by(stale=(10,)), cluster=cluster(fenced(10), fenced(11))),
+        [
+            (
+                "critical",
+                "brokers-fenced",
+                "check the network from there to the controllers, and restart. Broker 11 does not fetch: start, or",
+            ),
+            ("note", "observers", "Not voters: 10."),
+        ],
+    ),
+    "a broker that answers here, and whose metadata is old": (
+        Situation((*CONTROLLERS, broker(11)), fetched_by(10, stale=(11,)), cluster=BOTH),
+        [
+            (
+                "warning",
+                "stale-broker",
+                "Broker 11 counts as running, but the metadata was not fetched lately. What clients hear there is old",
+            ),
+            ("note", "observers", "Not voters: 11."),
+            SURVIVES,
+        ],
     ),
     "a broker whose metadata is old": (
         Situation(CONTROLLERS, fetched_by(10, stale=(11,)), cluster=BOTH),

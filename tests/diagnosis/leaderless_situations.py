@@ -46,6 +46,35 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ("critical", "no-majority", "one can be reached. Silent: 3 (connection refused). Start one of them"),
         ],
     ),
+    "a controller of Kafka's and a witness have blank disks": (
+        Situation(
+            (
+                registered(1),
+                bare(2),
+                says(3, epoch=4, leader=None, end=(0, 0), voter_ids=None, is_witness=True, kraft_version=0),
+            )
+        ),
+        [
+            (
+                "critical",
+                "other-disks",
+                "one has it. Missing: voter 2 (its node has no metadata) and voter 3 (its node has an empty log, and "
+                "knows no voters): blank or other disks, which do not vote. Mount those disks again. Leave node 1 as "
+                "it is",
+            ),
+        ],
+    ),
+    "a controller of Kafka's names a leader whose port refuses connections": (
+        Situation((silent(1), registered(2, leader_id=1), silent(3))),
+        [("critical", "no-majority", "two of the voters 1, 2, 3 are needed, and one can be reached.")],
+    ),
+    "a controller of Kafka's names a leader that does not answer here": (
+        Situation((attrs.evolve(silent(1), problem="no answer"), registered(2, leader_id=1), silent(3))),
+        [
+            ("critical", "no-majority", "two of the voters 1, 2, 3 are needed, and one can be reached."),
+            ("warning", "leader-not-reached", "Voters 2 follow node 1 in epoch 4, which does not answer here."),
+        ],
+    ),
     "a blank disk is no second process": (
         Situation(
             (

@@ -28,6 +28,7 @@ QUORUM = f"kraft metadata-quorum --bootstrap-controller {ASKED}"
             f"bin/kafka-cluster.sh unregister --bootstrap-controller {ASKED} --id 11",
         ),
         ("one broker runs, and is fenced", "brokers-fenced", None),
+        ("one broker is fenced, and answers here", "brokers-fenced", None),
         ("all brokers are fenced, and down", "brokers-fenced", None),
         ("a controller with a blank disk", "other-directory", f"{QUORUM} replace -i 3"),
     ],

@@ -7,9 +7,10 @@ import pytest
 
 from kraft_trio.diagnosis.finding import Severity
 from kraft_trio.diagnosis.quorum_findings import findings
-from kraft_trio.diagnosis.quorum_situation import Claim, Situation
-from kraft_trio.protocol.types import NO_DIRECTORY_ID
-from tests.diagnosis.situations import LAGGING, OFFLINE, UP, fails_tls, kafka, led, refuses_login, says, silent
+from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, Situation
+from kraft_trio.protocol.kafka_cluster import KafkaCluster
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
+from tests.diagnosis.situations import LAGGING, OFFLINE, OLD, UP, fails_tls, kafka, led, refuses_login, says, silent
 
 
 def test_what_can_be_done_comes_as_a_command() -> None:
@@ -42,6 +43,9 @@ KAFKAS_OR_OURS = f"{KAFKAS}  # or, for a node of kraft-trio: {OURS}"
 OURS_OR_KAFKAS = f"{OURS}  # or, for a controller of Apache Kafka: {KAFKAS}"
 
 
+KEYS = tuple(ReplicaKey(voter_id, OLD) for voter_id in (1, 2, 3))
+
+
 def found_here(node_id: int, *, is_kafkas: bool | None) -> Claim:
     """A node that does not answer, and whose file and directory are on this machine."""
     return attrs.evolve(silent(node_id), is_kafkas=is_kafkas)
@@ -67,6 +71,43 @@ def test_node_without_a_leader_is_started_as_what_it_is(claims: tuple[Claim, ...
         one.command for one in findings(Situation(claims)) if one.command and "metadata-quorum" not in one.command
     }
     assert commands == ({command} if command else set())
+
+
+def registered_as(claim: Claim, *claims: Claim) -> Situation:
+    """Led by a controller of Kafka's, whose metadata has controllers 1, 2 and 4 and the witness 3."""
+    known = KafkaCluster(controllers=frozenset({1, 2, 4}), witnesses=frozenset({3}))
+    return Situation((kafka(1, 1), claim, *claims), led(UP, OFFLINE, OFFLINE), cluster=known)
+
+
+@pytest.mark.parametrize(
+    ("situation", "commands"),
+    [
+        (registered_as(silent(2), silent(3)), [KAFKAS, OURS]),
+        (registered_as(found_here(2, is_kafkas=True), silent(3)), [KAFKAS, OURS]),
+        (registered_as(silent(2), found_here(3, is_kafkas=False)), [KAFKAS, OURS]),
+        (registered_as(silent(2), attrs.evolve(silent(3), is_witness=True)), [KAFKAS, OURS]),
+        (registered_as(attrs.evolve(silent(2), is_witness=True), silent(3)), [OURS, OURS]),  # It was replaced.
+        (attrs.evolve(registered_as(silent(2), silent(3)), cluster=None), [KAFKAS_OR_OURS] * 2),
+        (
+            attrs.evolve(registered_as(silent(2), attrs.evolve(silent(3), is_witness=True)), cluster=None),
+            [KAFKAS_OR_OURS, OURS],
+        ),
+    ],
+)
+def test_voter_beside_controllers_of_kafka_is_started_as_what_it_registered(
+    situation: Situation, commands: list[str]
+) -> None:
+    assert [command for _, command in advice(situation)] == commands
+
+
+def test_command_with_a_file_is_for_the_node_of_that_file() -> None:
+    """A witness's file is never given to Kafka's script, nor a controller's to ours."""
+    claims = (kafka(1, None), silent(2), attrs.evolve(silent(3), is_witness=True))
+    of_witness = Situation(claims, here=FoundHere(3, "/witness", is_down=True, voter_keys=KEYS))
+    assert {one.command for one in findings(of_witness)} == {"kraft server start -c /witness"}
+    claims = (kafka(1, None), found_here(2, is_kafkas=True), silent(3))
+    of_kafkas = Situation(claims, here=FoundHere(2, "/kafkas", is_down=True, voter_keys=KEYS))
+    assert {one.command for one in findings(of_kafkas)} == {"bin/kafka-server-start.sh /kafkas"}
 
 
 def test_static_voter_is_not_replaced() -> None:

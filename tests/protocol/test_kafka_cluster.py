@@ -6,9 +6,19 @@ from uuid import UUID
 
 import pytest
 
+from kraft_trio.protocol.features import claimed_features
 from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster, RegisteredBroker
+from kraft_trio.protocol.types import VersionRange
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
-from tests.support.metadata_records import change, metadata_record, partition, register, topic
+from tests.support.metadata_records import (
+    change,
+    metadata_record,
+    partition,
+    register,
+    register_controller,
+    topic,
+    unregister_controller,
+)
 
 FENCED = RegisteredBroker(10, is_fenced=True)
 RUNNING = RegisteredBroker(10, is_fenced=False)
@@ -58,3 +68,22 @@ def test_brokers(records: tuple[bytes, ...], brokers: tuple[RegisteredBroker, ..
 )
 def test_widest_topic(records: tuple[bytes, ...], widest: tuple[str, int] | None) -> None:
     assert cluster_of(*records).widest_topic == widest
+
+
+KAFKAS = {"metadata_version": VersionRange(7, 30), "kraft_version": VersionRange(0, 1)}
+OURS = {name.replace(".", "_"): levels for name, levels in claimed_features(["metadata.version"]).items()}
+
+
+@pytest.mark.parametrize(
+    ("records", "controllers", "witnesses"),
+    [
+        ((), set(), set()),
+        ((register_controller(1, **KAFKAS), register_controller(3, **OURS)), {1}, {3}),
+        ((register_controller(1),), {1}, set()),
+        ((register_controller(3, **KAFKAS), register_controller(3, **OURS)), set(), {3}),  # It has been replaced.
+        ((register_controller(3, **OURS), unregister_controller(3), unregister_controller(2)), set(), set()),
+    ],
+)
+def test_controllers(records: tuple[bytes, ...], controllers: set[int], witnesses: set[int]) -> None:
+    cluster = cluster_of(*records)
+    assert (cluster.controllers, cluster.witnesses) == (controllers, witnesses)

@@ -15,17 +15,28 @@ import trio
 
 from kraft_trio.cli import explain_command, quorum_options, stopped_node, storage
 from kraft_trio.cli import recover_command as recover
+from kraft_trio.protocol.features import ANY_LEVEL
 from kraft_trio.protocol.roles import Leader
-from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
+from kraft_trio.protocol.types import ReplicaKey, VersionRange, directory_id_from_text
 from kraft_trio.protocol.types import directory_id_to_text as id_text
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.script.expectations import values_of
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.world import EPOCH_MS
+from kraft_trio.wire.network import Network
+from tests.situations.kafkas import Controller, KafkasNetwork
 from tests.situations.replay import Ran, run_command
+from tests.support.metadata_records import register_controller
 
-VALUES: Final = ["a", "b", "c"]
+VALUES: Final = (b"a", b"b", b"c")
+KAFKAS_FEATURES: Final = {"metadata_version": VersionRange(7, 33), "kraft_version": VersionRange(0, 1)}
+WITNESS_FEATURES: Final = {**KAFKAS_FEATURES, "metadata_version": ANY_LEVEL}
+KAFKAS_SCRIPTS: Final = {
+    "bin/kafka-server-start.sh": ["kraft", "server", "start", "-c"],
+    "bin/kafka-storage.sh": ["kraft", "storage"],
+}
+"""What does here what Kafka's scripts do."""
 QUIET_S: Final = 20.0
 """By then, a quorum has elected a leader if it can."""
 
@@ -52,17 +63,35 @@ class Site:
     """How many lists of directory ids were made."""
     told: tuple[Told, ...] = ()
     """What `explain` said last."""
+    written: tuple[bytes, ...] = VALUES
+    """What all voters must have in the end.  The log of Kafka's controllers has metadata records: registrations."""
+    registered: list[int] = attrs.field(factory=list)
+    """Who has registered with the controllers of Kafka's."""
     is_advised: bool = False
     """Whether what is done now follows advice; staging does as it likes."""
+
+    def __attrs_post_init__(self) -> None:
+        """Each process of Kafka's and each witness registers once it runs."""
+        self._register(*self.cluster.nodes)
+        for node_id in self.kafkas:  # What runs in its place is not Kafka's.
+            self.cluster.write_keys(node_id, kraft_unsafe_kafka_directory="true")
 
     # What happens to the cluster
 
     async def write(self) -> None:
         """Commit the values that must be there in the end."""
         leader = await self.cluster.wait_for_leader()
-        for value in VALUES:
-            await leader.append([value.encode()])
+        if self.kafkas:
+            features = {id: KAFKAS_FEATURES if id in self.kafkas else WITNESS_FEATURES for id in self.registered}
+            self.written = tuple(register_controller(id, **features[id]) for id in self.registered)
+        for value in self.written:
+            await leader.append([value])
         await self.cluster.wait_until_alike()
+
+    @property
+    def kafkas(self) -> tuple[int, ...]:
+        """The nodes that are controllers of Apache Kafka's."""
+        return self.cluster.setup.kafka_replicas
 
     async def stop(self, *node_ids: int) -> None:
         for node_id in node_ids:
@@ -75,6 +104,11 @@ class Site:
         for node_id in node_ids:
             self._note("start", node_id)
             await self.cluster.machines[node_id].start()
+        self._register(*node_ids)
+
+    def _register(self, *node_ids: int) -> None:
+        own = () if not self.kafkas else (*self.kafkas, *self.cluster.setup.witnesses)
+        self.registered += [id for id in node_ids if id in own and id not in self.registered]
 
     def blank_disk(self, *node_ids: int) -> None:
         """Put a blank disk into a stopped machine, and keep the old one."""
@@ -175,28 +209,39 @@ class Site:
 
     async def copy(self, command: str, *, on: int | None = None) -> Ran:
         """Run a printed command.  `on` is the node on whose machine; FILE stands for its file there."""
-        first, *_ = command.split("  # ")
-        words = [str(self.file_of(on)) if word == "FILE" and on is not None else word for word in shlex.split(first)]
-        assert words[0] == "kraft", command
-        if words[1:3] == ["server", "start"]:
+        words = shlex.split(self._of_two(command, on))
+        words = [str(self.file_of(on)) if word == "FILE" and on is not None else word for word in words]
+        program, *arguments = KAFKAS_SCRIPTS.get(words[0], words[:1]) + words[1:]
+        if arguments[:2] in (["server", "start"], ["storage", "format"]):
             assert on is not None
+            assert (words[0] in KAFKAS_SCRIPTS) == (on in self.kafkas), f"{command}: for the program of node {on}"
+        assert program == "kraft", command
+        if arguments[:2] == ["server", "start"]:
+            assert on is not None
+            assert str(self.file_of(on)) == arguments[-1], command
             await self.start(on)
             return Ran(0, "", "")
-        if words[1:3] == ["storage", "format"]:
+        if arguments[:2] == ["storage", "format"]:
             assert on is not None
             self._note("format", on)
-            return await self._format(*words[1:], on=on)
-        if "explain" in words:
-            ran = await self.kraft(*words[1:], "--json", on=on)
+            return await self._format(*arguments, on=on)
+        if "explain" in arguments:
+            ran = await self.kraft(*arguments, "--json", on=on)
             self._heard(ran)
             return ran
-        ran = await self.kraft(*words[1:], on=on)
+        ran = await self.kraft(*arguments, on=on)
         assert ran.code == 0, ran
         return ran
 
+    def _of_two(self, command: str, on: int | None) -> str:
+        """Of two commands, that for the node: the comment between them says for which the second one is."""
+        first, _, other = command.partition("  # or, for a ")
+        kind, _, second = other.partition(": ")
+        return second if second and on is not None and ("Apache Kafka" in kind) == (on in self.kafkas) else first
+
     async def kraft(self, *arguments: str, on: int | None = None) -> Ran:
         """Run a command in the simulated network, and on the simulated disk of that node's machine."""
-        network = self.cluster.network.seen_from("operator")
+        network = self.network()
         disks = self.cluster.machines
         with pytest.MonkeyPatch.context() as patch:
             for name in ("client_network", "peer_network"):
@@ -211,10 +256,18 @@ class Site:
             patch.setattr("kraft_trio.cli.storage._check_place", lambda *_: None)
             return await run_command(arguments)
 
+    def network(self) -> Network:
+        """As the operator sees it."""
+        network = self.cluster.network.seen_from("operator")
+        hosts = {self.cluster.machines[id].host: Controller(self.cluster, id, self.registered) for id in self.kafkas}
+        return KafkasNetwork(network, hosts) if hosts else network
+
     def file_of(self, node_id: int) -> Path:
         """The configuration file of the node, as it is now."""
         path = self.directory / f"node-{node_id}.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.cluster.keys_of(node_id).items()))
+        keys = self.cluster.keys_of(node_id).items()
+        own = [f"{key}={value}\n" for key, value in keys if node_id not in self.kafkas or not key.startswith("kraft.")]
+        path.write_text("".join(own))
         return path
 
     def _file_named(self, arguments: Iterable[str]) -> int | None:
@@ -229,8 +282,9 @@ class Site:
         await cluster.wait_for_leader()
         voters = [id for id in cluster.nodes if id in cluster.voter_ids]
         await cluster.wait_until_alike(*voters)
+        values = [value.decode("utf-8", "replace") for value in self.written]
         for node_id in voters:
-            assert values_of(cluster.nodes[node_id])[: len(VALUES)] == VALUES, node_id
+            assert values_of(cluster.nodes[node_id])[: len(values)] == values, node_id
 
 
 class Unclosed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from kraft_trio.protocol.types import VersionRange
 from kraft_trio.wire.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema_writer import entity_writer
 
@@ -53,6 +54,29 @@ def partition(replicas: list[int], topic_id: UUID = TOPIC_ID) -> bytes:
         addingReplicas=[],
         **numbers,
     )
+
+
+def register_controller(controller_id: int, **features: VersionRange) -> bytes:
+    """Of a controller with these features; an underscore in a name is a dot."""
+    return metadata_record(
+        "RegisterController",
+        controllerId=controller_id,
+        incarnationId=UUID(int=controller_id),
+        zkMigrationReady=False,
+        endPoints=[],
+        features=[
+            {
+                "name": name.replace("_", "."),
+                "minSupportedVersion": levels.minimum,
+                "maxSupportedVersion": levels.maximum,
+            }
+            for name, levels in features.items()
+        ],
+    )
+
+
+def unregister_controller(controller_id: int) -> bytes:
+    return metadata_record("UnregisterController", controllerId=controller_id)
 
 
 NO_OP = metadata_record("NoOp")

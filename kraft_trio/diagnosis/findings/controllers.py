@@ -19,12 +19,14 @@ from typing import Final
 
 from kraft_trio.diagnosis.finding import Finding, Severity, capitalized, ids_text, joined, quorum_command
 from kraft_trio.diagnosis.findings.bootstrap import looks_in_vain
-from kraft_trio.diagnosis.findings.led import REFUSED, report_of
+from kraft_trio.diagnosis.findings.connecting import REFUSED
+from kraft_trio.diagnosis.findings.led import report_of
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.kafka_cluster import KafkaCluster
 
 SHOWN: Final = 20
 """Ids that one finding lists."""
+_CUT_OFF: Final = "check the network from there to the controllers, and restart"
 UNREGISTER: Final = "bin/kafka-cluster.sh unregister --bootstrap-controller {} --id {}"
 
 
@@ -38,10 +40,18 @@ def witness_leads(situation: Situation) -> Iterator[Finding]:
     if leader is None or not leader.is_witness:
         return
     behind = [voter.id for voter in report.voters if voter.id != report.leader_id and not voter.health.is_up]
-    todo = f"Start the other voters ({ids_text(behind)})." if behind else "Ask again in a few seconds."
+    answering = {claim.node_id for claim in situation.answers}
+    silent = [voter_id for voter_id in behind if voter_id not in answering]
+    todo = [f"Start the other voters ({ids_text(silent)})."] if silent else []
+    todo += [
+        f"Node {voter_id} answers here: see whether it reaches node {report.leader_id}, and is reached from there."
+        for voter_id in behind
+        if voter_id in answering
+    ]
     text = (
         f"Node {report.leader_id} leads, and is a witness: nothing can be written, no controller of Kafka is active, "
-        f"and no topic can be created. It hands over to the first voter that has caught up. {todo}"
+        f"and no topic can be created. It hands over to the first voter that has caught up. "
+        f"{' '.join(todo) or 'Ask again in a few seconds.'}"
     )
     yield Finding(Severity.CRITICAL, "witness-leads", text)
 
@@ -69,17 +79,18 @@ def not_registered(situation: Situation) -> Iterator[Finding]:
     up = {voter.id for voter in report.voters if voter.health.is_up}
     witnesses = {claim.node_id for claim in situation.answers if claim.is_witness}
     for voter_id in () if registered is None else sorted(set(report.voter_ids) - set(registered)):
-        advice = (
-            "Unless it has just started, its log tells why (`ControllerRegistrationManager`; of a witness "
-            "`registration refused`)."
-            if voter_id in up
-            else "It registers once it is started."
-        )
-        text = (
-            f"Voter {voter_id}, a {'witness' if voter_id in witnesses else 'controller'}, is not registered with the "
-            f"active controller, node {report.leader_id}. It votes, but clients are not sent to it, and features "
-            f"cannot be upgraded. {advice}"
-        )
+        who, without = f"Voter {voter_id}", "clients are not sent to it, and features cannot be upgraded"
+        if voter_id in up:
+            text = (
+                f"{who}, a {'witness' if voter_id in witnesses else 'controller'}, is not registered with the active "
+                f"controller, node {report.leader_id}. It votes, but {without}. Unless it has just started, its log "
+                "tells why (`ControllerRegistrationManager`; of a witness `registration refused`)."
+            )
+        else:
+            text = (
+                f"{who} is not registered with the active controller, node {report.leader_id}. It registers once it is "
+                f"started; until then, {without}."
+            )
         yield Finding(Severity.WARNING, "not-registered", text)
     cluster = _cluster(situation)
     if cluster is None:
@@ -152,7 +163,8 @@ def fenced_brokers(situation: Situation) -> Iterator[Finding]:
         return
     are_all = len(fenced) == len(cluster.brokers)
     starting = fenced & fetching & _starting(situation)
-    running, gone = sorted((fenced & fetching) - starting), sorted(fenced - fetching)
+    running, answering = sorted((fenced & fetching) - starting), (fenced - fetching) & _answering_brokers(situation)
+    gone = sorted(fenced - fetching - answering)
     text = (
         f"No topic can be created: all brokers ({_listed(sorted(fenced))}) are"
         if are_all
@@ -166,6 +178,10 @@ def fenced_brokers(situation: Situation) -> Iterator[Finding]:
         )
     if starting:
         text += f" {_many(starting, 'is', 'are')} starting: ask again in a few seconds."
+    if answering:
+        text += (
+            f" {_many(answering, 'answers here, but does', 'answer here, but do')} not fetch the metadata: {_CUT_OFF}."
+        )
     if gone:
         text += f" {_many(gone, 'does', 'do')} not fetch: start, or unregister what is gone for good."
     asked = ",".join(claim.endpoint for claim in situation.answers if is_controller(claim))
@@ -178,10 +194,11 @@ def stale_brokers(situation: Situation) -> Iterator[Finding]:
     running = () if cluster is None else [broker.id for broker in cluster.brokers if not broker.is_fenced]
     stale = sorted(set(running) - fetching)
     if stale:
+        is_there = set(stale) <= _answering_brokers(situation)
+        ended = f"Either {'it has' if len(stale) == 1 else 'they have'} just ended, or what"
         text = (
-            f"{_many(stale, 'counts', 'count')} as running, but the metadata was not fetched lately. Either "
-            f"{'it has' if len(stale) == 1 else 'they have'} just ended, or what clients hear there is old: check the "
-            "network from there to the controllers, and restart."
+            f"{_many(stale, 'counts', 'count')} as running, but the metadata was not fetched lately. "
+            f"{'What' if is_there else ended} clients hear there is old: {_CUT_OFF}."
         )
         yield Finding(Severity.WARNING, "stale-broker", text)
 
@@ -229,6 +246,10 @@ def _starting(situation: Situation) -> set[int]:
         return set()
     claim = situation.claim_of(here.node_id)
     return {here.node_id} if claim is not None and REFUSED in (claim.problem or "").lower() else set()
+
+
+def _answering_brokers(situation: Situation) -> set[int]:
+    return {claim.node_id for claim in situation.answers if claim.is_broker and claim.node_id is not None}
 
 
 def _many(ids: set[int] | list[int], one: str, several: str) -> str:

@@ -35,6 +35,7 @@ class Electorate:
         """Nodes of voters that answer with blank or other disks.
 
         A controller of Kafka's without metadata is one of them if those that answer are a majority, and elect nobody.
+        So is a node of ours that has nothing in its log and was formatted without voters, if others call it a voter.
         """
         answers = self.situation.answers
         has_majority = len({claim.node_id for claim in answers} & set(self.voter_ids)) >= self.majority
@@ -42,7 +43,7 @@ class Electorate:
             claim
             for claim in answers
             if self.situation.has_other_disk(claim)
-            or (claim.lacks_metadata and has_majority and claim.node_id in self.voter_ids)
+            or (claim.node_id in self.voter_ids and (_is_blank(claim) or (claim.lacks_metadata and has_majority)))
         ]
 
     @cached_property
@@ -85,6 +86,10 @@ class Electorate:
             return False  # It does not campaign.
         granting = [voter for voter in self.answering if voter.node_id in asked and grants(voter, candidate)]
         return len(granting) >= majority_of(len(asked))
+
+
+def _is_blank(claim: Claim) -> bool:
+    return claim.log_end is not None and claim.log_end.offset == 0 and not claim.voter_ids
 
 
 def grants(voter: Claim, candidate: Claim) -> bool:

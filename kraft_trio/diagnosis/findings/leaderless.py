@@ -16,6 +16,7 @@ from kraft_trio.diagnosis.finding import (
     recover_text,
     start_command,
 )
+from kraft_trio.diagnosis.findings.connecting import REFUSED
 from kraft_trio.diagnosis.findings.electorate import Electorate
 from kraft_trio.diagnosis.findings.voter_sets import lacks_voters
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation, end_of
@@ -79,6 +80,8 @@ def other_disks(situation: Situation) -> Iterator[Finding]:
 def _missing(situation: Situation, claim: Claim) -> str:
     if claim.lacks_metadata:
         return f"voter {claim.node_id} (its node has no metadata)"
+    if not situation.has_other_disk(claim):
+        return f"voter {claim.node_id} (its node has an empty log, and knows no voters)"
     known = situation.voter_keys[claim.node_id or 0].directory_id
     return (
         f"voter {claim.node_id} with directory id {_id_text(known)} (its node runs with {_id_text(claim.directory_id)})"
@@ -153,9 +156,16 @@ def _following(electorate: Electorate) -> list[Claim]:
     if not electorate.is_told or leader_id is None or leader_id in deniers:
         return []
     following = [claim for claim in answering if (claim.epoch, claim.leader_id) == (situation.epoch, leader_id)]
-    if electorate.lacks_majority and all(claim.fetch_problem is not None for claim in following):
+    if electorate.lacks_majority and all(_hears_nothing(situation, claim) for claim in following):
         return []  # They do not hear it either, and cannot elect another.
     return following
+
+
+def _hears_nothing(situation: Situation, claim: Claim) -> bool:
+    """Whether a voter gets nothing from the leader that it names.  A controller of Kafka's does not tell that."""
+    leader = situation.claim_of(claim.leader_id)
+    has_ended = leader is not None and REFUSED in (leader.problem or "").lower()
+    return claim.fetch_problem is not None or (claim.log_end is None and has_ended)
 
 
 def _is_hidden(electorate: Electorate, following: list[Claim]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
 
 from kraft_trio.diagnosis.finding import (
     RECOVER,
@@ -19,7 +18,7 @@ from kraft_trio.diagnosis.finding import (
     start_command,
     with_file,
 )
-from kraft_trio.diagnosis.findings.connecting import CLOSED_LINE, is_closed
+from kraft_trio.diagnosis.findings.connecting import CLOSED_LINE, REFUSED, is_closed
 from kraft_trio.diagnosis.findings.identities import has_other_directory
 from kraft_trio.diagnosis.findings.losses import newer_logs_here
 from kraft_trio.diagnosis.findings.machines import is_little_room
@@ -29,9 +28,6 @@ from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import NO_DIRECTORY_ID
 from kraft_trio.protocol.voter_set import majority_of
 from kraft_trio.protocol.waits import FETCH_MAX_WAIT_MS
-
-REFUSED: Final = "connection refused"
-"""What the system says of a port where nobody listens."""
 
 
 def survival(situation: Situation) -> Iterator[Finding]:
