@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -12,7 +13,7 @@ import trio
 from kraft_trio.client.connecting import ask, drop, open_connection
 from kraft_trio.client.node_answer import NodeAnswer, answer_of
 from kraft_trio.client.quorum_description import UNKNOWN, QuorumDescription, health_of, silent_ms_of
-from kraft_trio.client.quorum_question import describe_quorum, finalized_kraft_version, known_epoch
+from kraft_trio.client.quorum_question import describe_quorum, finalized_kraft_version, known_epoch, refused_fetch
 from kraft_trio.client.told_status import (
     MAX_NODES,
     initial_voter_of,
@@ -38,7 +39,7 @@ from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import LoginRefusedError
-from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA, REPLICA_SNAPSHOTS
+from kraft_trio.wire.api import DESCRIBE_CLUSTER, FETCH, METADATA, REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataResponse
@@ -73,7 +74,7 @@ async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: in
     """Ask the named nodes, then the others that they name, each within `timeout_ms`."""
     told = await _ask_each(network, named, timeout_ms)
     told |= await _ask_each(network, others_named(told), timeout_ms)
-    return situation_of(told, fetch_timeout_ms)
+    return situation_of(await _with_strangers(network, told, timeout_ms), fetch_timeout_ms)
 
 
 def others_named(told: Mapping[Endpoint, Told]) -> list[Endpoint]:
@@ -188,6 +189,38 @@ async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms:
         for endpoint in dict.fromkeys(endpoints):
             nursery.start_soon(ask_one, endpoint)
     return {endpoint: told[endpoint] for endpoint in dict.fromkeys(endpoints)}
+
+
+async def _with_strangers(network: Network, told: dict[Endpoint, Told], timeout_ms: int) -> dict[Endpoint, Told]:
+    """A controller of Kafka's without metadata does not tell its cluster: have it refuse the only one that is told."""
+    clusters = {one.claim.cluster_id for one in told.values()} - {None}
+    silent = [endpoint for endpoint, one in told.items() if one.claim.lacks_metadata]
+    if len(clusters) != 1:
+        return told
+    [cluster_id] = clusters
+    found = dict(told)
+
+    async def ask_one(endpoint: Endpoint) -> None:
+        if await _is_of_other_cluster(network, endpoint, cluster_id, timeout_ms):
+            claim = attrs.evolve(told[endpoint].claim, is_of_other_cluster=True, epoch=None, leader_id=None)
+            found[endpoint] = attrs.evolve(told[endpoint], claim=claim)
+
+    async with trio.open_nursery() as nursery:
+        for endpoint in silent:
+            nursery.start_soon(ask_one, endpoint)
+    return found
+
+
+async def _is_of_other_cluster(network: Network, endpoint: Endpoint, cluster_id: str | None, timeout_ms: int) -> bool:
+    """Whether the node refuses that cluster id, within `timeout_ms`."""
+    with trio.move_on_after(timeout_ms / 1000), suppress(NetworkError, UnsupportedVersionError):
+        connection = await open_connection(network, endpoint, CLIENT_ID, timeout_ms)
+        try:
+            answer = await ask(connection, FETCH, refused_fetch(cluster_id), timeout_ms)
+            return answer.error is ErrorCode.inconsistent_cluster_id
+        finally:
+            await drop(connection)
+    return False
 
 
 async def ask_node(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:

@@ -44,7 +44,7 @@ async def known_epoch(connection: Connection, cluster_id: str | None, timeout_ms
     not answer, or denies it.
     """
     try:
-        answer = await ask(connection, FETCH, _refused_fetch(cluster_id), timeout_ms)
+        answer = await ask(connection, FETCH, refused_fetch(cluster_id), timeout_ms)
     except (NetworkError, UnsupportedVersionError):
         return None
     return max((partition.leader_epoch for partition in answer.partitions if partition.leader_epoch >= 0), default=None)
@@ -59,7 +59,7 @@ async def finalized_kraft_version(connection: Connection, timeout_ms: int) -> in
     return next((one.level for one in answer.finalized_features if one.name == KRAFT_VERSION), 0)
 
 
-def _refused_fetch(cluster_id: str | None) -> FetchRequest:
+def refused_fetch(cluster_id: str | None) -> FetchRequest:
     """No leader has epoch 0, so the fetch is refused, and the refusal names leader and epoch."""
     partition = FetchPartition(DEFAULT_TOPIC, DEFAULT_TOPIC_ID, 0, 0, 1, current_leader_epoch=0, last_fetched_epoch=0)
     return FetchRequest(cluster_id, max_wait_ms=0, partitions=(partition,))
@@ -74,7 +74,7 @@ async def _with_leader(connection: Connection, metadata: MetadataResponse, timeo
     if metadata.controller_id in (broker.id for broker in metadata.brokers):
         return metadata
     try:
-        answer = await ask(connection, FETCH, _refused_fetch(metadata.cluster_id), timeout_ms)
+        answer = await ask(connection, FETCH, refused_fetch(metadata.cluster_id), timeout_ms)
     except (NetworkError, UnsupportedVersionError):
         return metadata
     leader_ids = {partition.leader_id for partition in answer.partitions}

@@ -89,6 +89,8 @@ class Claim:
 
     Its disk is blank, or its file names no voters, or it was started since the last leader ended.
     """
+    is_of_other_cluster: bool = False
+    """Whether it has no metadata, and so does not tell its cluster, but refuses the cluster id of the others."""
     is_controller: bool = False
     """Whether its file says that it may vote, if it tells."""
     as_initial: str | None = None

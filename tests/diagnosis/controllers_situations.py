@@ -10,7 +10,7 @@ from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, LeaderReport
 from kraft_trio.protocol.kafka_cluster import KafkaCluster, RegisteredBroker
 from kraft_trio.protocol.replica_health import ReplicaHealth
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
-from tests.diagnosis.situations import NEW, OFFLINE, OLD, UP, kafka, led, of_broker, says, silent
+from tests.diagnosis.situations import NEW, OFFLINE, OLD, UP, bare, kafka, led, of_broker, says, silent
 
 
 def controller(node_id: int, leader: int | None = 1, registered: tuple[int, ...] = (1, 2, 3)) -> Claim:
@@ -22,6 +22,10 @@ CONTROLLERS = (controller(1), controller(2), controller(3))
 
 def broker(node_id: int, **more: Any) -> Claim:
     return Claim(f"host{node_id}:9092", node_id=node_id, cluster_id="c", epoch=5, leader_id=1, is_broker=True, **more)
+
+
+def stranger(node_id: int) -> Claim:
+    return attrs.evolve(bare(node_id), is_of_other_cluster=True, epoch=None)
 
 
 def fetched_by(
@@ -387,6 +391,25 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ),
             ("note", "observers", ""),
             SURVIVES,
+        ],
+    ),
+    "a controller of Kafka's of another cluster looks for the leader here": (
+        Situation((controller(1), controller(2), controller(3), stranger(4)), fetched_by(10, 11)),
+        [
+            (
+                "critical",
+                "clusters",
+                "node 3 to c, node 4 to another one. Ask those of one cluster, and correct the addresses that led to",
+            ),
+            ("note", "observers", ""),
+        ],
+    ),
+    "a controller of Kafka's of another cluster has the address of a voter": (
+        Situation((controller(1), controller(2), stranger(3)), fetched_by(10, 11, health=(UP, UP, OFFLINE))),
+        [
+            ("critical", "clusters", "node 2 to c, node 3 to another one."),
+            ("warning", "survival", ""),
+            ("warning", "voter-behind", "Another cluster's node answers at its address, host3:9093."),
         ],
     ),
     "after a recovery, a node's list lacks the survivor": (

@@ -64,6 +64,17 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             ),
         ],
     ),
+    "a controller of Kafka's of another cluster has the address of a voter": (
+        Situation((registered(1), attrs.evolve(bare(2), is_of_other_cluster=True, epoch=None), silent(3))),
+        [
+            ("critical", "clusters", "node 1 to c, node 2 to another one."),
+            (
+                "critical",
+                "no-majority",
+                "one can be reached. Silent: 2 (another cluster's node answers at host2:9093), 3 (connection refused).",
+            ),
+        ],
+    ),
     "a controller of Kafka's names a leader whose port refuses connections": (
         Situation((silent(1), registered(2, leader_id=1), silent(3))),
         [("critical", "no-majority", "two of the voters 1, 2, 3 are needed, and one can be reached.")],

@@ -29,6 +29,7 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 from kraft_trio.wire.apis.api_versions import ApiRange, ApiVersionsResponse, FinalizedFeature, SupportedFeature
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
+from kraft_trio.wire.apis.fetch import FetchRequest, FetchResponse
 from kraft_trio.wire.apis.metadata import Broker
 from kraft_trio.wire.codec import RequestHeader, decode_request, decode_response, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
@@ -71,10 +72,12 @@ class Controller:
         return not self.node.log.high_watermark
 
     def refusal(self, header: RequestHeader, request: Any) -> Any:
-        """The answer to what only the leader does, or a leader of ours; None for anything else."""
+        """The answer to what only the leader does, or only ours; None for anything else."""
         error = CHANGES.get(header.api.key)
         if error is not None and not isinstance(self.node.view.role, Leader):
             return header.api.error_response(error, None)
+        if isinstance(request, FetchRequest) and request.cluster_id not in (None, self.node.cluster_id):
+            return FetchResponse(error=ErrorCode.inconsistent_cluster_id)
         if isinstance(request, AlterPartitionReassignmentsRequest):  # The quorum's is no topic among others.
             unknown = [(one.topic_name, one.partition) for one in request.partitions]
             results = (ReassignmentResult(*one, ErrorCode.unknown_topic_or_partition) for one in unknown)

@@ -316,6 +316,22 @@ async def _lost_observer(site: Site) -> None:
     site.told = told
 
 
+@mixed("a controller of Kafka's of another cluster answers", observers=1, kafka_replicas=(1, 2, 4), invariants=())
+async def another_cluster(site: Site) -> None:
+    """It has no metadata, and tells no cluster id."""
+    await site.stop(4)
+    site.move_away(4)
+    other = ("--no-initial-controllers", "-t", "another-cluster-000000")
+    await site._format("storage", "format", "-c", str(site.file_of(4)), *other, on=4)
+    site.cluster.machines[4].excuse("its cluster is another")
+    await site.start(4)
+    await explained(site)
+    assert site.codes[0] == "clusters", site.told
+    site.says("node 4 to another one. Ask those of one cluster, and correct the addresses that led to the others.")
+    assert "no-way-to-leader" not in site.codes
+    await site.stop(4)
+
+
 # Pauses
 
 

@@ -23,6 +23,7 @@ def looks_in_vain(situation: Situation, claim: Claim) -> bool:
         and claim.denial is None
         and claim.leader_id is None
         and not claim.is_broker
+        and not claim.is_of_other_cluster
         and claim.node_id not in report.voter_ids
         and claim.node_id not in (claim.voter_ids or ())
     )

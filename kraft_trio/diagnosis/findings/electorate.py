@@ -26,6 +26,10 @@ class Electorate:
     def majority(self) -> int:
         return majority_of(len(self.voter_ids))
 
+    @property
+    def _answers(self) -> list[Claim]:
+        return [claim for claim in self.situation.answers if not claim.is_of_other_cluster]
+
     @cached_property
     def denying(self) -> list[Claim]:
         return [claim for claim in self.situation.answers if claim.denial is not None]
@@ -37,7 +41,7 @@ class Electorate:
         A controller of Kafka's without metadata is one of them if those that answer are a majority, and elect nobody.
         So is a node of ours that has nothing in its log and was formatted without voters, if others call it a voter.
         """
-        answers = self.situation.answers
+        answers = self._answers
         has_majority = len({claim.node_id for claim in answers} & set(self.voter_ids)) >= self.majority
         return [
             claim
@@ -49,7 +53,7 @@ class Electorate:
     @cached_property
     def answering(self) -> list[Claim]:
         """Voters that answer with their disks, or with disks of which nothing is known."""
-        answers = self.situation.answers
+        answers = self._answers
         return [claim for claim in answers if claim.node_id in self.voter_ids and claim not in self.other_disks]
 
     @cached_property

@@ -12,8 +12,10 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 
 def other_clusters(situation: Situation) -> Iterator[Finding]:
     clusters = {claim.cluster_id for claim in situation.answers if claim.cluster_id is not None}
-    if len(clusters) > 1:
+    strangers = [claim.name for claim in situation.answers if claim.is_of_other_cluster]
+    if len(clusters) > 1 or strangers:
         told = ", ".join(f"{claim.name} to {claim.cluster_id}" for claim in situation.answers if claim.cluster_id)
+        told += "".join(f", {name} to another one" for name in strangers)
         text = (
             f"The nodes belong to different clusters: {told}. Ask those of one cluster, and correct the addresses that "
             "led to the others."

@@ -233,6 +233,8 @@ def _answer(claim: Claim) -> str:
 
 def _silent(situation: Situation, voter_id: int) -> str:
     claim = situation.claim_of(voter_id)
+    if claim is not None and claim.is_of_other_cluster:
+        return f"{voter_id} (another cluster's node answers at {claim.endpoint})"
     return f"{voter_id} (nobody tells its address)" if claim is None else f"{voter_id} ({claim.problem})"
 
 

@@ -169,7 +169,8 @@ def _is_of_other_cluster(situation: Situation, claim: Claim) -> bool:
     """Whether both clusters are known, the claim's and the leader's, and differ."""
     leader = next((one for one in situation.answers if one.node_id == situation.leader_id), None)
     known = None if leader is None else leader.cluster_id
-    return claim.cluster_id != known and None not in (claim.cluster_id, known)
+    differs = claim.cluster_id != known and None not in (claim.cluster_id, known)
+    return differs or claim.is_of_other_cluster
 
 
 def _isolation(situation: Situation, claim: Claim) -> str:
