@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.kafka import java
@@ -15,12 +16,13 @@ BROKER_ID = 10
 class Broker:
     """One process, which registers with the controllers."""
 
-    def __init__(self, directory: Path, controllers: Controllers) -> None:
+    def __init__(self, directory: Path, controllers: Controllers, settings: Mapping[str, object] | None = None) -> None:
+        """`settings` are further ones."""
         [port] = free_ports(1)
         self.endpoint = f"127.0.0.1:{port}"
         self.directory = directory / "broker"
         self._properties = directory / "broker.properties"
-        settings = {
+        own = {
             "process.roles": "broker",
             "node.id": BROKER_ID,
             "listeners": f"PLAINTEXT://{self.endpoint}",
@@ -29,8 +31,9 @@ class Broker:
             "log.dirs": self.directory,
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
+            **(settings or {}),
         }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in own.items()))
         formatting = ["format", "-t", controllers.cluster_id, "-c", str(self._properties)]
         subprocess.run(
             java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS

@@ -2,7 +2,7 @@
 
 A node of ours does the work of the quorum.  What it answers to the operator is replaced, frame by frame, by what a
 controller of Kafka 4.4 answers in its place: it serves fewer APIs, tells neither its log nor its voters, and names who
-has registered.
+has registered.  `tests/interop/test_kafka_mixed_explained.py` compares the answers with those of real controllers.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Controller:
         )
 
     def _describe_quorum(self, ours: DescribeQuorumResponse) -> DescribeQuorumResponse:
-        if ours.error is ErrorCode.none and ours.partition_error is ErrorCode.none and ours.leader_id != self.id:
+        if not isinstance(self.node.view.role, Leader):
             return attrs.evolve(
                 DescribeQuorumResponse(topic=ours.topic, partition_error=ErrorCode.not_leader_or_follower),
                 leader_id=0,

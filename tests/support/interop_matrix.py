@@ -27,6 +27,7 @@ OPTION: Final = "--record-interop"
 SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_clients.py": "Kafka's console, verifiable and performance clients",
     "interop/test_kafka_connect.py": "Kafka Connect and MirrorMaker",
+    "interop/test_kafka_cut_off.py": "our findings about Kafka's nodes that do not reach each other",
     "interop/test_kafka_dashboard.py": "our dashboard of Kafka's controllers",
     "interop/test_kafka_feature_tables.py": "kafka-storage's tables of features",
     "interop/test_kafka_followers.py": "our commands asked at Kafka's brokers and followers",
@@ -36,6 +37,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_metadata_records.py": "Kafka's controllers and a broker: their metadata records",
     "interop/test_kafka_mixed_cluster.py": "our observer of Kafka's controllers and a broker",
     "interop/test_kafka_mixed_disks.py": "snapshots and directories between TestRaftServer and our nodes",
+    "interop/test_kafka_mixed_explained.py": "the simulator's controllers of Kafka beside real ones",
     "interop/test_kafka_mixed_membership.py": "voter changes among TestRaftServer, Kafka's controllers and our nodes",
     "interop/test_kafka_mixed_quorum.py": "TestRaftServer and our nodes in one quorum",
     "interop/test_kafka_mixed_tools.py": "Kafka's tools and ours on the same nodes and files",
