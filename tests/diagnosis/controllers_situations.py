@@ -393,6 +393,23 @@ SITUATIONS: dict[str, tuple[Situation, list[tuple[str, str, str]]]] = {
             SURVIVES,
         ],
     ),
+    "a controller of Kafka's announces an address where nobody listens": (
+        Situation(
+            (controller(1), silent(2), controller(3), attrs.evolve(controller(2), endpoint="there:9093", node_id=None)),
+            fetched_by(10, 11),
+            cluster=BOTH,
+        ),
+        [
+            (
+                "warning",
+                "dead-address",
+                "Nobody listens at host2:9093, where node 2 is said to listen, but the leader hears it. Nobody names "
+                "the node at there:9093: if that is node 2, correct `advertised.listeners` in its file, and restart",
+            ),
+            ("note", "not-reached", "Node 2 does not answer here (connection refused), but the leader hears it"),
+            SURVIVES,
+        ],
+    ),
     "a controller of Kafka's of another cluster looks for the leader here": (
         Situation((controller(1), controller(2), controller(3), stranger(4)), fetched_by(10, 11)),
         [

@@ -108,11 +108,16 @@ class Controller:
             return DescribeClusterResponse(error=ErrorCode.unsupported_version)
         view = self.node.view
         return DescribeClusterResponse(
-            brokers=tuple(Broker(id, self.cluster.endpoint_of(id)) for id in sorted(self.registered)),
+            brokers=tuple(Broker(id, self._announced(id)) for id in sorted(self.registered)),
             cluster_id=self.node.cluster_id,
             controller_id=-1 if view.leader_id is None else view.leader_id,
             endpoint_type=CONTROLLERS,
         )
+
+    def _announced(self, node_id: int) -> Endpoint:
+        """Where a node has said that it listens when it registered."""
+        [(_, endpoint)] = self.cluster.config_of(node_id).advertised_endpoints()
+        return endpoint
 
     def _describe_quorum(self, ours: DescribeQuorumResponse) -> DescribeQuorumResponse:
         if not isinstance(self.node.view.role, Leader):

@@ -282,6 +282,22 @@ async def dead_address(site: Site) -> None:
     await site.start(WITNESS)
 
 
+@both("a controller of Kafka's announces a dead address")
+async def dead_address_of_kafkas(site: Site) -> None:
+    """It does not look itself whether anybody listens there, but registers it."""
+    wrong = standby(site)
+    await site.stop(wrong)
+    site.cluster.misadvertise([wrong])
+    await site.start(wrong)
+    await explained(site)
+    site.says(f"Nobody listens at node-{wrong}:9, where node {wrong} is said to listen, but the leader hears it.")
+    site.says(f"Nobody names the node at node-{wrong}:9093: if that is node {wrong}, correct `advertised.listeners`")
+    site.is_advised = True
+    site.cluster.misadvertise([wrong], end=True)
+    await site.stop(wrong)
+    await site.start(wrong)
+
+
 @mixed("an observer of ours does not find Kafka's controllers", observers=1)
 async def bootstrap_leads_nowhere(site: Site) -> None:
     await _lost_observer(site)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_trio.diagnosis.finding import START, Finding, Severity, capitalized, joined, room_text, with_file
+from kraft_trio.diagnosis.findings.connecting import REFUSED
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 
 LITTLE_BYTES: Final = 256 * 1024 * 1024
@@ -47,11 +48,22 @@ def directories(situation: Situation) -> Iterator[Finding]:
 
 
 def dead_addresses(situation: Situation) -> Iterator[Finding]:
+    """A node of ours looks itself.  A controller of Kafka's answers where it was asked, and is named elsewhere."""
     for claim in situation.answers:
         if claim.dead_address is not None:
             text = (
                 f"Nobody listens at {claim.dead_address}, which {claim.name} announces: correct `advertised.listeners` "
                 "in its file, and restart it. Until then, the others ask it where the voter set has it."
+            )
+            yield Finding(Severity.WARNING, "dead-address", text)
+    nameless = [claim.name for claim in situation.answers if claim.node_id is None and not claim.is_broker]
+    for voter in situation.report.voters if situation.report is not None and nameless else ():
+        named = situation.claim_of(voter.id)
+        if named is not None and voter.health.is_up and REFUSED in (named.problem or "").lower():
+            text = (
+                f"Nobody listens at {named.endpoint}, where node {voter.id} is said to listen, but the leader hears "
+                f"it. Nobody names {joined(nameless)}: if that is node {voter.id}, correct `advertised.listeners` in "
+                "its file, and restart it."
             )
             yield Finding(Severity.WARNING, "dead-address", text)
 
