@@ -39,7 +39,7 @@ def main(way: str, directory: Path, jobs: int, seeds: int, seconds: int) -> None
     if way == "pool":
         answer = _measured(run_chunks_here(chunks, task, jobs))
     else:
-        from kraft_trio.cli.quiet_spark import quiet_session
+        from kraft_trio.cli.terminal.quiet_spark import quiet_session
         from kraft_trio.spark.campaign import retrying, run_chunks
 
         began = time.perf_counter()

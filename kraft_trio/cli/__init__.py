@@ -12,31 +12,35 @@ from collections.abc import Sequence
 
 import click
 
-from kraft_trio.cli.exit_codes import exit_code
-from kraft_trio.cli.meant_command import meant_command
-from kraft_trio.cli.misplaced_option import proper_place
-from kraft_trio.cli.output import one_message
-from kraft_trio.cli.standard_streams import standard_streams
+from kraft_trio.cli.terminal.exit_codes import exit_code
+from kraft_trio.cli.terminal.meant_command import meant_command
+from kraft_trio.cli.terminal.misplaced_option import proper_place
+from kraft_trio.cli.terminal.output import one_message
+from kraft_trio.cli.terminal.standard_streams import standard_streams
 from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
     "audit": ("kraft_trio.cli.audit", "audit", "Audit replicas' directories, or traces."),
     "dashboard": ("kraft_trio.cli.dashboard", "dashboard", "Show a quorum in the browser."),
-    "dump-log": ("kraft_trio.cli.dump_log", "dump_log", "Print the batches of log files."),
-    "features": ("kraft_trio.cli.features", "features", "Describe or raise the feature levels of a running quorum."),
+    "dump-log": ("kraft_trio.cli.logs.dump_log", "dump_log", "Print the batches of log files."),
+    "features": (
+        "kraft_trio.cli.quorum.features",
+        "features",
+        "Describe or raise the feature levels of a running quorum.",
+    ),
     "kv": ("kraft_trio.cli.kv", "kv", "Use the key-value store of a quorum."),
-    "log": ("kraft_trio.cli.log_commands", "log", "Check the logs of stopped nodes, and compare replicas."),
+    "log": ("kraft_trio.cli.logs.log_commands", "log", "Check the logs of stopped nodes, and compare replicas."),
     "metadata-quorum": (
-        "kraft_trio.cli.metadata_quorum",
+        "kraft_trio.cli.quorum.metadata_quorum",
         "metadata_quorum",
         "Describe a running quorum, or change its voters.",
     ),
     "metrics": ("kraft_trio.cli.metrics", "metrics", "Print a running node's metrics, and their age."),
-    "records": ("kraft_trio.cli.records", "records", "Append records to a running quorum's log, and read them."),
-    "server": ("kraft_trio.cli.server", "server", "Run a node."),
+    "records": ("kraft_trio.cli.logs.records", "records", "Append records to a running quorum's log, and read them."),
+    "server": ("kraft_trio.cli.serving.server", "server", "Run a node."),
     "simulate": ("kraft_trio.cli.simulate", "simulate", "Simulate clusters and check invariants."),
-    "snapshot": ("kraft_trio.cli.snapshot_commands", "snapshot", "Take, save, check and restore snapshots."),
-    "storage": ("kraft_trio.cli.storage", "storage", "Format, inspect and recover nodes' directories."),
+    "snapshot": ("kraft_trio.cli.snapshots.snapshot_commands", "snapshot", "Take, save, check and restore snapshots."),
+    "storage": ("kraft_trio.cli.directory.storage", "storage", "Format, inspect and recover nodes' directories."),
 }
 """The module and the name of each sub-command, and the first sentence of its help."""
 

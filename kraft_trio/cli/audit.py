@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show
-from kraft_trio.cli.output import echo
-from kraft_trio.cli.quiet_spark import quiet_session
+from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError, StorageError
 from kraft_trio.storage.created_files import DIRECTORY_MODE
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kraft_trio.cli.output import counted, echo, echo_line
-from kraft_trio.cli.quorum_layout import table
+from kraft_trio.cli.terminal.layout import table
+from kraft_trio.cli.terminal.output import counted, echo, echo_line
 
 if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit

@@ -9,9 +9,9 @@ from typing import Final
 import click
 import trio
 
-from kraft_trio.cli.output import echo_line
-from kraft_trio.cli.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
-from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.cli.quorum.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.terminal.output import echo_line
+from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.client_network import client_network

@@ -7,8 +7,8 @@ import time
 
 import click
 
-from kraft_trio.cli.config_option import config_option, override_option, parse_overrides, read_config
-from kraft_trio.cli.output import echo
+from kraft_trio.cli.terminal.config_option import config_option, override_option, parse_overrides, read_config
+from kraft_trio.cli.terminal.output import echo
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.metrics.definitions import Metric, metrics_of

@@ -13,11 +13,11 @@ from random import SystemRandom
 import attrs
 import click
 
-from kraft_trio.cli.existing_path import ExistingPath
-from kraft_trio.cli.output import echo, echo_line
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
-from kraft_trio.cli.whole_number import WholeNumber
+from kraft_trio.cli.terminal.existing_path import ExistingPath
+from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
 from kraft_trio.simulation.campaign.outcome import Outcome

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kraft_trio.cli.output import echo_line
-from kraft_trio.cli.quiet_spark import quiet_session
 from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.cli.terminal.output import echo_line
+from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign import chunks
 from kraft_trio.simulation.campaign.campaign import Summary, report

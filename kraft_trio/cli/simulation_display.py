@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from kraft_trio.cli.output import echo, echo_line
+from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.simulation.campaign.campaign import Summary
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.faults.plan import Plan

@@ -19,7 +19,7 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
 from harness.waiting import wait_until
-from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY
+from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY
 from kraft_trio.client.known_voter import OVERRIDE
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.unharmed import unharmed

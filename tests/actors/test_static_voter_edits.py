@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 import trio
 
-from kraft_trio.cli.static_voters_recovery import refusal_of_static_voters
+from kraft_trio.cli.directory.static_voters_recovery import refusal_of_static_voters
 from kraft_trio.errors import KraftError
 from kraft_trio.simulation import Cluster, Setup
 from tests.support import sizes

@@ -9,7 +9,7 @@ import pytest
 import structlog.testing
 
 from kraft_trio import open_node
-from kraft_trio.cli.static_voters_recovery import accept_static_voters
+from kraft_trio.cli.directory.static_voters_recovery import accept_static_voters
 from kraft_trio.client.claims import ask_all
 from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.errors import StorageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from kraft_trio.cli.voter_change_run import ChangeRun
+from kraft_trio.cli.quorum.voter_change_run import ChangeRun
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster

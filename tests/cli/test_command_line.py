@@ -12,8 +12,8 @@ import click
 import pytest
 
 from kraft_trio.cli import kraft, main, run
-from kraft_trio.cli.config_option import read_config
-from kraft_trio.cli.exit_codes import CONFIGURATION
+from kraft_trio.cli.terminal.config_option import read_config
+from kraft_trio.cli.terminal.exit_codes import CONFIGURATION
 from kraft_trio.errors import ConfigError, StorageError
 
 

@@ -16,7 +16,7 @@ import trio
 from harness.ports import free_ports
 from kraft_trio import NodeConfig, VoterSet, first_voter, format_node, open_node, random_uuid
 from kraft_trio.cli import run
-from kraft_trio.cli.directory_users import refuse_used
+from kraft_trio.cli.directory.directory_users import refuse_used
 from kraft_trio.errors import AlreadyLockedError
 
 PROGRAM = "import sys; file = open(sys.argv[1], sys.argv[2]); print('open', flush=True); sys.stdin.read()"

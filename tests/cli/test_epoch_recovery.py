@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from kraft_trio.cli.epoch_recovery import EpochRecovery, lower_epoch
-from kraft_trio.cli.recovery import RECORD, only_voter
+from kraft_trio.cli.directory.epoch_recovery import EpochRecovery, lower_epoch
+from kraft_trio.cli.directory.recovery import RECORD, only_voter
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.simulation import Cluster

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.cli.escaping import cut, escaped, escaped_lines
+from kraft_trio.cli.terminal.escaping import cut, escaped, escaped_lines
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio import errors
-from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY, exit_code
+from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY, exit_code
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from kraft_trio.cli import explain_command, run
+from kraft_trio.cli import run
+from kraft_trio.cli.quorum import explain_command
 from kraft_trio.diagnosis.quorum_situation import Claim, LeaderReport, Situation, VoterReport
 from kraft_trio.protocol.replica_health import Health, ReplicaHealth
 from kraft_trio.protocol.types import OffsetAndEpoch

@@ -8,7 +8,7 @@ from tests.support.programs import run
 
 DROPPED = """
 import gc, weakref
-from kraft_trio.cli.garbage import Freezer
+from kraft_trio.cli.serving.garbage import Freezer
 
 class Connection:
     def __init__(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.cli.format_plan import InitialController, parse_initial_controllers
+from kraft_trio.cli.directory.format_plan import InitialController, parse_initial_controllers
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text
 

@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from kraft_trio import random_uuid
-from kraft_trio.cli import progress as progress_module
 from kraft_trio.cli import run
-from kraft_trio.cli.progress import progress
+from kraft_trio.cli.terminal import progress as progress_module
+from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey

@@ -11,9 +11,9 @@ import pytest
 import structlog
 
 from kraft_trio.background_log import BackgroundLog
-from kraft_trio.cli.escaping import MAX_TEXT
-from kraft_trio.cli.log_limits import MAX_EVENTS, MAX_LINES, PERIOD_S, LineLimit
-from kraft_trio.cli.logging import configure_logging, limit_texts
+from kraft_trio.cli.serving.log_limits import MAX_EVENTS, MAX_LINES, PERIOD_S, LineLimit
+from kraft_trio.cli.serving.logging import configure_logging, limit_texts
+from kraft_trio.cli.terminal.escaping import MAX_TEXT
 from kraft_trio.logs import shortened_texts
 
 HOSTILE = "\x1b[2J\nforged=line \u202e" + "x" * 100_000

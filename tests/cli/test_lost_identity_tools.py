@@ -10,7 +10,7 @@ import pytest
 from harness.ports import free_ports
 from kraft_trio import NodeConfig, format_node, random_uuid
 from kraft_trio.cli import run
-from kraft_trio.cli.exit_codes import DIRECTORY
+from kraft_trio.cli.terminal.exit_codes import DIRECTORY
 from kraft_trio.protocol.types import directory_id_to_text
 from tests.storage.support import DIRECTORY_ID, kafkas_files
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.quorum_layout import replication_fields, replication_text, status_fields, status_text
+from kraft_trio.cli.quorum.quorum_layout import replication_fields, replication_text, status_fields, status_text
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey

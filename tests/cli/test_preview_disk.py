@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.cli.preview_disk import PreviewDisk
+from kraft_trio.cli.directory.preview_disk import PreviewDisk
 from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs the extra `spark`")
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from kraft_trio.cli.quiet_spark import SparkFailedError, quiet_session
+from kraft_trio.cli.terminal.quiet_spark import SparkFailedError, quiet_session
 from kraft_trio.errors import ConfigError, KraftError, StorageError
 from kraft_trio.spark.java import use_java
 

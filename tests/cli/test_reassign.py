@@ -7,9 +7,10 @@ import pytest
 from fake_quorum import FakeQuorum, faked
 from quorums import FETCH_TIMEOUT_MS, key, lagging, leading, listeners, quorum, silent, telling, up
 
-from kraft_trio.cli import client_reassignment, leader_reassignment, run
-from kraft_trio.cli.controller_commands import told
-from kraft_trio.cli.reassignment_plan import ReassignmentPlan, plan_reassignment
+from kraft_trio.cli import run
+from kraft_trio.cli.quorum import client_reassignment, leader_reassignment
+from kraft_trio.cli.quorum.controller_commands import told
+from kraft_trio.cli.quorum.reassignment_plan import ReassignmentPlan, plan_reassignment
 from kraft_trio.client.admin import VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState
 from kraft_trio.errors import OutcomeUnknownError

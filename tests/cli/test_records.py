@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_trio.cli import run
-from kraft_trio.cli.record_access import RecordAccess
+from kraft_trio.cli.logs.record_access import RecordAccess
 from kraft_trio.errors import NetworkError
 from kraft_trio.simulation import Cluster
 from kraft_trio.storage.batch import NewRecord, Record
@@ -90,7 +90,7 @@ class FakeAccess:
 @pytest.fixture
 def access(monkeypatch: pytest.MonkeyPatch) -> FakeAccess:
     fake = FakeAccess()
-    monkeypatch.setattr("kraft_trio.cli.records.RecordAccess", lambda *_: fake)
+    monkeypatch.setattr("kraft_trio.cli.logs.records.RecordAccess", lambda *_: fake)
     return fake
 
 

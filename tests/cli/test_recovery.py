@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.recovery import EPOCH_STEP, RECORD, Change, Recovery, only_voter, other_endpoints, recover
+from kraft_trio.cli.directory.recovery import EPOCH_STEP, RECORD, Change, Recovery, only_voter, other_endpoints, recover
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.errors import AlreadyLockedError, ConfigError, KraftError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch

@@ -12,8 +12,9 @@ from fake_quorum import FakeQuorum
 from new_node import NEW, NEW_UP
 from quorums import key, leading, listeners, quorum, silent, telling, up
 
-from kraft_trio.cli import leader_reassignment, run
-from kraft_trio.cli.controller_commands import told
+from kraft_trio.cli import run
+from kraft_trio.cli.quorum import leader_reassignment
+from kraft_trio.cli.quorum.controller_commands import told
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.protocol.types import ReplicaKey

@@ -9,9 +9,9 @@ import trio
 from change_runs import run_on, with_new_disk
 from quorums import FETCH_TIMEOUT_MS, key, leading, quorum, silent, up
 
-from kraft_trio.cli.controller_commands import told
-from kraft_trio.cli.replace_controller import Replacement, Replacing, may_have_died, what_is_left
-from kraft_trio.cli.voter_change_run import ChangeRefused
+from kraft_trio.cli.quorum.controller_commands import told
+from kraft_trio.cli.quorum.replace_controller import Replacement, Replacing, may_have_died, what_is_left
+from kraft_trio.cli.quorum.voter_change_run import ChangeRefused
 from kraft_trio.simulation import Cluster
 from tests.support.new_disk import replace_disk_of_a_follower
 from tests.support.on_cluster import on_cluster

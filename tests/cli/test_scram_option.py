@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.scram_option import parse_scram
+from kraft_trio.cli.directory.scram_option import parse_scram
 from kraft_trio.config.secret import Secret
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.scram_credential import ScramCredential

@@ -20,10 +20,11 @@ import trio
 
 from harness.ports import free_ports
 from harness.waiting import WAIT_SECONDS
-from kraft_trio.cli import run, server
-from kraft_trio.cli.config_option import parse_overrides
-from kraft_trio.cli.exit_codes import CONFIGURATION, DIRECTORY
-from kraft_trio.cli.logging import configure_logging
+from kraft_trio.cli import run
+from kraft_trio.cli.serving import server
+from kraft_trio.cli.serving.logging import configure_logging
+from kraft_trio.cli.terminal.config_option import parse_overrides
+from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError

@@ -11,9 +11,9 @@ import click
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.cli.each_node import Told
-from kraft_trio.cli.snapshot_layout import snapshot_fields, snapshot_text
-from kraft_trio.cli.snapshot_take import nodes_of
+from kraft_trio.cli.quorum.snapshot_layout import snapshot_fields, snapshot_text
+from kraft_trio.cli.snapshots.snapshot_take import nodes_of
+from kraft_trio.cli.terminal.each_node import Told
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NodeView, NoLeader, QuorumDescription, ReplicaState
 from kraft_trio.client.replica_snapshots import ReplicaSnapshot, ReplicaSnapshots

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from kraft_trio.cli import run
-from kraft_trio.cli.restoration import plan_restoration, restore
+from kraft_trio.cli.directory.restoration import plan_restoration, restore
 from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kraft_trio.cli import run, snapshot_save, snapshot_take
-from kraft_trio.cli.snapshot_save import note_origin
+from kraft_trio.cli import run
+from kraft_trio.cli.snapshots import snapshot_save, snapshot_take
+from kraft_trio.cli.snapshots.snapshot_save import note_origin
 from kraft_trio.client.snapshot_saver import SavedSnapshot
 from kraft_trio.errors import NetworkError, StorageFailure
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch

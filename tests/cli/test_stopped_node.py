@@ -11,9 +11,11 @@ import trio
 
 from harness.ports import free_ports
 from kraft_trio import NodeConfig, VoterSet, first_voter, format_node, random_uuid
-from kraft_trio.cli import explain_command, run, stopped_node
-from kraft_trio.cli.directory_info import describe_directory
-from kraft_trio.cli.stopped_node import directory_problem, with_directory
+from kraft_trio.cli import run
+from kraft_trio.cli.directory import stopped_node
+from kraft_trio.cli.directory.directory_info import describe_directory
+from kraft_trio.cli.directory.stopped_node import directory_problem, with_directory
+from kraft_trio.cli.quorum import explain_command
 from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.roles import ElectionState

@@ -9,9 +9,9 @@ import trio
 from change_runs import run_on
 from trio.testing import wait_all_tasks_blocked
 
-from kraft_trio.cli.quorum_layout import status_fields
-from kraft_trio.cli.voter_change_run import ChangeRefused, ChangeRun
-from kraft_trio.cli.voter_plan import plan_add, plan_remove
+from kraft_trio.cli.quorum.quorum_layout import status_fields
+from kraft_trio.cli.quorum.voter_change_run import ChangeRefused, ChangeRun
+from kraft_trio.cli.quorum.voter_plan import plan_add, plan_remove
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.errors import NetworkError, OutcomeUnknownError

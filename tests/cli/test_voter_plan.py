@@ -6,7 +6,7 @@ import attrs
 import pytest
 from quorums import CLUSTER_ID, END, FETCH_TIMEOUT_MS, NOW_MS, key, lagging, leading, quorum, silent, unheard_of, up
 
-from kraft_trio.cli.voter_plan import VoterPlan, plan_add, plan_remove
+from kraft_trio.cli.quorum.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.client.quorum_description import ReplicaState, health_of
 from kraft_trio.protocol.replica_health import Health
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey

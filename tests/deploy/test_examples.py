@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from harness.kafka import LIBRARIES, why_no_kafka
-from kraft_trio.cli.format_plan import parse_initial_controllers
+from kraft_trio.cli.directory.format_plan import parse_initial_controllers
 from kraft_trio.config import NodeConfig, load_config
 from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS
 

@@ -12,7 +12,7 @@ from harness.command import kraft
 from harness.kafka import java
 from harness.node import NodeProcess
 from harness.waiting import wait_until
-from kraft_trio.cli.exit_codes import CONFIGURATION
+from kraft_trio.cli.terminal.exit_codes import CONFIGURATION
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kraft_trio.cli.record_access import RecordAccess
+from kraft_trio.cli.logs.record_access import RecordAccess
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.claims import ask_all
 from kraft_trio.client.connecting import open_connection

@@ -13,8 +13,9 @@ import attrs
 import pytest
 import trio
 
-from kraft_trio.cli import explain_command, quorum_options, stopped_node, storage
-from kraft_trio.cli import recover_command as recover
+from kraft_trio.cli.directory import recover_command as recover
+from kraft_trio.cli.directory import stopped_node, storage
+from kraft_trio.cli.quorum import explain_command, quorum_options
 from kraft_trio.protocol.features import ANY_LEVEL
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import ReplicaKey, VersionRange, directory_id_from_text
@@ -253,7 +254,7 @@ class Site:
                     patch.setattr(module, "RealDisk", lambda node_id=node_id: Unclosed(disks[node_id].disk))
             patch.setattr(trio.to_thread, "run_sync", _at_once)
             patch.setattr(explain_command, "wall_clock_ms", lambda: EPOCH_MS + round(self.cluster.now_s * 1000))
-            patch.setattr("kraft_trio.cli.storage._check_place", lambda *_: None)
+            patch.setattr("kraft_trio.cli.directory.storage._check_place", lambda *_: None)
             return await run_command(arguments)
 
     def network(self) -> Network:

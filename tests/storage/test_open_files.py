@@ -14,7 +14,7 @@ import structlog
 import trio
 import trio.testing
 
-from kraft_trio.cli.open_files import HEADROOM, fitted
+from kraft_trio.cli.serving.open_files import HEADROOM, fitted
 from kraft_trio.config import NodeConfig
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey

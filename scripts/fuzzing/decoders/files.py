@@ -13,7 +13,7 @@ from uuid import UUID
 import trio
 from crc32c import crc32c
 
-from kraft_trio.cli.recovery import RECORD, past_recoveries
+from kraft_trio.cli.directory.recovery import RECORD, past_recoveries
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState

@@ -1,0 +1,1 @@
+"""Commands on the log: `kraft log`, `kraft dump-log` and `kraft records`."""

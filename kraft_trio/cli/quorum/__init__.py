@@ -1,0 +1,1 @@
+"""Commands that ask a running quorum, and change its voters: `kraft metadata-quorum` and `kraft features`."""

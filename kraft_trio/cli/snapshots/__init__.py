@@ -1,0 +1,1 @@
+"""`kraft snapshot`: takes, saves and restores snapshots."""
