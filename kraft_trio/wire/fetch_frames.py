@@ -21,6 +21,7 @@ from kraft_trio.wire.apis.fetch import (
 from kraft_trio.wire.codec import (
     PART_BYTES,
     RequestHeader,
+    decode_request,
     decode_response,
     encode_request,
     encode_response_parts,
@@ -32,7 +33,7 @@ from kraft_trio.wire.frame_templates import (
     LENGTH_BYTES,
     OFFSETS,
     RECORDS,
-    Frames,
+    Last,
     gaps,
     int32,
     int64,
@@ -257,35 +258,59 @@ def _is_plain(response: FetchResponse) -> bool:
     return not answer.error and answer.diverging is None and answer.snapshot_id is None
 
 
-class FetchFrames(Frames[FetchResponse]):
-    """Encodes and decodes the Fetches of one connection, of the client or the server."""
+class FetchFrames:
+    """Encodes and decodes the Fetches of one connection, of the client or the server.
 
-    __slots__ = ()
+    The methods return and raise what the functions of the same names in `wire/codec.py` do.
+    """
 
-    _api = FETCH
-    _request_template = _RequestTemplate
-    _response_template = _ResponseTemplate
+    __slots__ = ("_requests", "_responses")
 
-    def _repeats(self, header: RequestHeader, request: FetchRequest) -> bool:
-        return header.api is FETCH and request.replica_id >= 0
+    def __init__(self) -> None:
+        self._requests: Last[_RequestTemplate] = Last()
+        self._responses: Last[_ResponseTemplate] = Last()
 
     def encode_request(self, version: int, correlation_id: int, client_id: str, request: FetchRequest) -> bytes:
         last = self._requests
         if last.template is not None:
-            frame: bytes | None = last.template.frame(version, correlation_id, client_id, request)
+            frame = last.template.frame(version, correlation_id, client_id, request)
             if frame is not None:
                 last.fitted()
                 return frame
-        encoded = encode_request(FETCH, version, correlation_id, client_id, request)
+        frame = encode_request(FETCH, version, correlation_id, client_id, request)
         if last.is_due():
             last.template = _RequestTemplate.like(RequestHeader(FETCH, version, 0, client_id), request)
-        return encoded
+        return frame
+
+    def decode_request(self, frame: bytes) -> tuple[RequestHeader, object]:
+        """Also decodes the requests of other APIs."""
+        last = self._requests
+        if last.template is not None:
+            decoded = last.template.read(frame)
+            if decoded is not None:
+                last.fitted()
+                return decoded
+        header, request = decode_request(frame)
+        if header.api is FETCH and request.replica_id >= 0 and last.is_due():
+            last.template = _RequestTemplate.like(header, request)
+        return header, request
+
+    def encode_response_parts(self, version: int, correlation_id: int, response: FetchResponse) -> list[bytes]:
+        last = self._responses
+        if last.template is not None:
+            parts = last.template.parts(version, correlation_id, response)
+            if parts is not None:
+                last.fitted()
+                return parts
+        if last.is_due():
+            last.template = _ResponseTemplate.like(version, response)
+        return encode_response_parts(FETCH, version, correlation_id, response)
 
     def decode_response(self, version: int, frame: bytes) -> FetchResponse:
         """Without the correlation id."""
         last = self._responses
         if last.template is not None:
-            decoded: FetchResponse | None = last.template.read(version, frame)
+            decoded = last.template.read(version, frame)
             if decoded is not None:
                 last.fitted()
                 return decoded

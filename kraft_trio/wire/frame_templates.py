@@ -1,14 +1,12 @@
-"""What the templates of frames share: how to find a field in a frame, when to make a template, and when to use one.
+"""What the templates of frames share: how to find a field in a frame, and when to make a template.
 
 A template is a frame that the general encoder made, cut at the fields that differ from message to message.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
-from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.writer_source import unsigned_varint
 
 T = TypeVar("T")
@@ -83,50 +81,3 @@ class Last(Generic[T]):
         """Note that the template did not fit.  Returns whether to make another: after 1, 2, 4, 8 … misses in a row."""
         self._misses += 1
         return not self._misses & (self._misses - 1)
-
-
-class Frames(Generic[T]):
-    """Decodes the requests of one connection, and encodes the responses of one API, which are T.
-
-    The methods return and raise what the functions of the same names in `wire/codec.py` do.
-    """
-
-    __slots__ = ("_requests", "_responses")
-
-    _api: ClassVar[Api[Any, Any]]
-    _request_template: ClassVar[Any]
-    """A class: `like(header, request)` makes a template, or None; `read(frame)` returns None if it does not fit."""
-    _response_template: ClassVar[Any]
-    """The same with `like(version, response)` and `parts(version, correlation_id, response)`."""
-
-    def __init__(self) -> None:
-        self._requests: Last[Any] = Last()
-        self._responses: Last[Any] = Last()
-
-    def decode_request(self, frame: bytes) -> tuple[RequestHeader, object]:
-        """Also decodes the requests of other APIs."""
-        last = self._requests
-        if last.template is not None:
-            decoded: tuple[RequestHeader, object] | None = last.template.read(frame)
-            if decoded is not None:
-                last.fitted()
-                return decoded
-        header, request = decode_request(frame)
-        if self._repeats(header, request) and last.is_due():
-            last.template = self._request_template.like(header, request)
-        return header, request
-
-    def _repeats(self, header: RequestHeader, request: Any) -> bool:
-        """Whether its sender is likely to send more like it."""
-        return header.api is self._api
-
-    def encode_response_parts(self, version: int, correlation_id: int, response: T) -> list[bytes]:
-        last = self._responses
-        if last.template is not None:
-            parts: list[bytes] | None = last.template.parts(version, correlation_id, response)
-            if parts is not None:
-                last.fitted()
-                return parts
-        if last.is_due():
-            last.template = self._response_template.like(version, response)
-        return encode_response_parts(self._api, version, correlation_id, response)

@@ -18,15 +18,17 @@ from kraft_trio.wire.apis.produce import (
 )
 from kraft_trio.wire.codec import (
     RequestHeader,
+    decode_request,
     encode_request,
     encode_response,
+    encode_response_parts,
 )
 from kraft_trio.wire.frame_templates import (
     CORRELATION_ID,
     LENGTH_BYTES,
     OFFSETS,
     RECORDS,
-    Frames,
+    Last,
     gaps,
     int32,
     int64,
@@ -96,7 +98,7 @@ class _ResponseTemplate:
         between = gaps(frame, int32(CORRELATION_ID), int64(OFFSETS[0]), int64(OFFSETS[1]))
         return None if between is None else cls(version, response.partitions[0], between)
 
-    def parts(self, version: int, correlation_id: int, response: ProduceResponse) -> list[bytes] | None:
+    def frame(self, version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
         """The frame of a response, or None if the template does not fit."""
         if version != self._version or not _is_plain(response):
             return None
@@ -111,9 +113,7 @@ class _ResponseTemplate:
         ):
             return None
         start, second, third, end = self._constant
-        return [
-            self._frame.pack(start, correlation_id, second, answer.base_offset, third, answer.log_start_offset, end)
-        ]
+        return self._frame.pack(start, correlation_id, second, answer.base_offset, third, answer.log_start_offset, end)
 
 
 def _is_plain(response: ProduceResponse) -> bool:
@@ -124,11 +124,37 @@ def _is_plain(response: ProduceResponse) -> bool:
     return not answer.error and answer.error_message is None
 
 
-class ProduceFrames(Frames[ProduceResponse]):
-    """Decodes the Produce requests of one connection, and encodes the responses."""
+class ProduceFrames:
+    """Decodes the Produce requests of one connection, and encodes the responses.
 
-    __slots__ = ()
+    The methods return and raise what the functions of the same names in `wire/codec.py` do.
+    """
 
-    _api = PRODUCE
-    _request_template = _RequestTemplate
-    _response_template = _ResponseTemplate
+    __slots__ = ("_requests", "_responses")
+
+    def __init__(self) -> None:
+        self._requests: Last[_RequestTemplate] = Last()
+        self._responses: Last[_ResponseTemplate] = Last()
+
+    def decode_request(self, frame: bytes) -> tuple[RequestHeader, object]:
+        last = self._requests
+        if last.template is not None:
+            decoded = last.template.read(frame)
+            if decoded is not None:
+                last.fitted()
+                return decoded
+        header, request = decode_request(frame)
+        if last.is_due():
+            last.template = _RequestTemplate.like(header, request)
+        return header, request
+
+    def encode_response_parts(self, version: int, correlation_id: int, response: ProduceResponse) -> list[bytes]:
+        last = self._responses
+        if last.template is not None:
+            frame = last.template.frame(version, correlation_id, response)
+            if frame is not None:
+                last.fitted()
+                return [frame]
+        if last.is_due():
+            last.template = _ResponseTemplate.like(version, response)
+        return encode_response_parts(PRODUCE, version, correlation_id, response)
