@@ -78,8 +78,7 @@ class _Planner:
         at_least, enough = max(0, min(survives_now, survives_then)), max(survives_now, survives_then)
         possible = self._possible_steps()
         harmless = [step for step in possible if self._tolerance(self._after(step)) >= at_least]
-        if not harmless and not any(self._is_id_free(key) for key in self._incoming):
-            # Only ids that move to another disk are left.
+        if not harmless and self._moves_ids_only:
             harmless = [
                 step
                 for step in possible
@@ -94,13 +93,22 @@ class _Planner:
                 step.key == self.leader and self._successor(self.leader) is None,
                 -min(self._tolerance(after), enough),
                 abs(len(after) - len(self.target)),
-                step.key == self.leader,
+                step.key == self.leader and not self._moves_ids_only,
                 self._turn(step),
                 step.key,
             )
 
         best = min(harmless, key=rank)
         return HandOver() if best.key == self.leader else best
+
+    @property
+    def _moves_ids_only(self) -> bool:
+        """Whether each newcomer that is left has the id of a voter.
+
+        Then no newcomer makes up for a voter that only leaves, so ids move first, even the leader's: from an even
+        number of voters, that costs nothing.
+        """
+        return not any(self._is_id_free(key) for key in self._incoming)
 
     @property
     def _incoming(self) -> frozenset[ReplicaKey]:
@@ -155,7 +163,7 @@ class _Planner:
         if health is Health.OFFLINE:
             return 0
         if self._successor(step.key) is not None:
-            return 1
+            return 2 if step.key == self.leader else 1
         return 3 if health is Health.LAGGING else 4
 
     def _obstacle(self, at_least: int) -> str:

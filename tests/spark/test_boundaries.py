@@ -143,6 +143,19 @@ def test_parts_cover_a_damaged_file_once(log: list[bytes], draw: st.DataObject) 
     assert end == len(data)
 
 
+def test_damage_after_a_damaged_base_offset_ends_at_the_next_batch() -> None:
+    """The offset that the damaged one leads to is above those of all later batches."""
+    log = [batch(0, [b"a"] * 7), batch(7, [b"b"]), batch(8, [b"c"]), batch(9, [b"d"])]
+    data = bytearray(b"".join(log))
+    data[0] ^= 1
+    data[len(log[0]) + 23] ^= 1  # the second one's last offset delta
+    places = [sum(map(len, log[:at])) for at in range(4)]
+    assert [position for position, _, _ in whole(bytes(data))] == places
+    for first in range(1, places[2]):
+        found = read(bytes(data), [first, places[2] + 1], max(map(len, log)))
+        assert [position for position, _, _ in found] == places
+
+
 class TestDeception:
     """Each value is made to mislead one who only looks for what could be a batch."""
 

@@ -40,10 +40,16 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
     Without such a batch, the rest of the file is lost.  Raises OSError.
     """
     error, header = _what_is_wrong(source, position, end, expectation)
-    following = attrs.evolve(expectation, is_exact=False, other_base_offset=None, doubtful_epoch=None)
+    # If the base offset of the batch before is damaged, the lower one of both may be right.
+    allowed = [expectation.base_offset]
+    if expectation.other_base_offset is not None:
+        allowed.append(expectation.other_base_offset)
+    following = attrs.evolve(
+        expectation, base_offset=min(allowed), is_exact=False, other_base_offset=None, doubtful_epoch=None
+    )
     if header is not None and position + header.size_in_bytes < end:
         after = position + header.size_in_bytes
-        for base_offset in (header.base_offset, expectation.base_offset):
+        for base_offset in (header.base_offset, *allowed):
             next_offset = base_offset + header.last_offset_delta + 1
             if _is_begun(source, after, end, next_offset):
                 following = attrs.evolve(following, base_offset=next_offset, is_exact=True)
