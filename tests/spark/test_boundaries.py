@@ -156,6 +156,22 @@ def test_damage_after_a_damaged_base_offset_ends_at_the_next_batch() -> None:
         assert [position for position, _, _ in found] == places
 
 
+def test_no_boundary_is_inside_what_a_scan_finds_damaged() -> None:
+    """The batches continue each other, but none has a correct CRC, so a scan from the start finds none of them."""
+    log = [batch(0, [b"a"]), batch(1, [b"b" * 40] * 2), batch(3, [b"c" * 50] * 2)]
+    data = bytearray(b"".join(log))
+    data[24] ^= 0xFF  # the first one's last offset delta
+    data[len(log[0]) + 80] ^= 1
+    data[len(log[0]) + len(log[1]) + 80] ^= 1
+    for first in range(1, len(data) - 1, 5):
+        for second in range(first + 1, len(data), 5):
+            end = 0
+            for position, size, _ in read(bytes(data), [first, second], max(map(len, log))):
+                assert position == end, (first, second)
+                end += size
+            assert end == len(data), (first, second)
+
+
 class TestDeception:
     """Each value is made to mislead one who only looks for what could be a batch."""
 

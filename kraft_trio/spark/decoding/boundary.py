@@ -11,10 +11,11 @@ whatever the bytes are.
 No boundary is inside a batch.  Let no batch be larger than LARGEST_BATCH_BYTES.  Then some batch begins in the window
 of that size before the position.  Every place in the window that could be a header is a candidate, and a candidate
 leads to the one at its end, if that continues its offsets and epochs.  The true batches are among the candidates, and
-lead past the position to the boundary.  If all candidates that lead past the position lead to one place, then that
-place is the boundary.  Nothing that a record's value contains changes this: values that look like batches add
-candidates, but never remove the true ones.  If the candidates disagree, they are not judged.  The window grows, and in
-the end the file is read from its start, where a batch certainly begins.
+lead past the position to the boundary.  If all candidates that lead past the position lead to one place, and one of
+them has a correct CRC, then that place is the boundary.  A scan from the file's start finds that one too, even after
+damage, and continues from it in the same way.  Nothing that a record's value contains changes this: values that look
+like batches add candidates, but never remove the true ones.  If the candidates disagree, they are not judged.  The
+window grows, and in the end the file is read from its start, where a batch certainly begins.
 
 The limit is that of Kafka and of this project, but `message.max.bytes` can raise it.  If a batch is larger, and its
 value looks like batches, `decoding.part` notices that it crosses the boundary, and fails the query.
@@ -28,7 +29,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from kraft_trio.spark.decoding.byte_source import ByteSource
+from kraft_trio.spark.decoding.byte_source import ByteSource, MemorySource
+from kraft_trio.spark.decoding.damage import crc_at
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import Headers, Ints, field, gather, sizes_of
 from kraft_trio.spark.decoding.scan import Run, scan
@@ -93,10 +95,11 @@ def _agreed(
     is_header = _is_possible(headers, of_file)
     positions, headers = positions[is_header], headers[is_header]
     ends = positions + sizes_of(headers)
-    lasts = _lasts(positions, headers, ends, position - start)
+    leads_to = _leads_to(positions, headers, ends, position - start)
+    lasts = np.unique(leads_to[leads_to < len(positions)])
     if not 0 < len(lasts) <= _MOST_ENDS:
         return None
-    boundaries = set()
+    boundaries = {}
     for last in lasts.tolist():
         end = start + int(ends[last])
         next_offset = int(headers["base_offset"][last]) + int(headers["last_offset_delta"][last]) + 1
@@ -109,8 +112,20 @@ def _agreed(
             if header["leader_epoch"][0] < epoch:
                 continue
         expectation = attrs.evolve(of_file, base_offset=next_offset, is_exact=True, epoch=epoch)
-        boundaries.add(Boundary(end, expectation))
-    return boundaries.pop() if len(boundaries) == 1 else None
+        boundaries[Boundary(end, expectation)] = last
+    if len(boundaries) != 1:
+        return None
+    [(boundary, last)] = boundaries.items()
+    chain = np.flatnonzero(leads_to[:-1] == last)
+    sizes = ends - positions
+    smallest_first = chain[np.argsort(sizes[chain], kind="stable")].tolist()
+    known = MemorySource(source.path, window)
+    for at in smallest_first:
+        place, size = int(positions[at]), int(sizes[at])
+        crc = crc_at(known, place, size) if place + size <= len(window) else crc_at(source, start + place, size)
+        if crc == headers["crc"][at]:
+            return boundary
+    return None
 
 
 def _possible(window: bytes, end: int, left: int, largest_batch_bytes: int) -> Ints:
@@ -145,11 +160,14 @@ def _is_possible(headers: Headers, of_file: Expectation) -> npt.NDArray[np.bool_
     return found
 
 
-def _lasts(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
-    """The last candidates of all the chains that lead to `stop` or past it."""
+def _leads_to(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
+    """The last candidate of the chain that each one begins, if that leads to `stop` or past it; else their number.
+
+    One more entry stands for a chain that ends before.
+    """
     count = len(positions)
     if not count:
-        return positions
+        return np.zeros(1, np.int64)
     places = np.arange(count + 1)
     nowhere = count
     followers = np.searchsorted(positions, ends)
@@ -165,6 +183,4 @@ def _lasts(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
         if np.array_equal(further, leads_to):
             break
         leads_to = further
-    lasts = np.unique(leads_to)
-    found: Ints = lasts[lasts != nowhere]
-    return found
+    return leads_to
