@@ -7,7 +7,8 @@ import pytest
 from kraft_trio.diagnosis.finding import Severity
 from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.diagnosis.quorum_situation import Situation
-from tests.diagnosis.controllers_situations import SITUATIONS, cluster, fenced, fetched_by
+from tests.diagnosis import controllers_situations, lost_controllers_situations
+from tests.diagnosis.controllers_situations import cluster, fenced, fetched_by
 from tests.diagnosis.situations import says
 
 ASKED = "host1:9093,host2:9093,host3:9093"
@@ -34,7 +35,7 @@ QUORUM = f"kraft metadata-quorum --bootstrap-controller {ASKED}"
     ],
 )
 def test_commands_name_who_is_to_go(name: str, code: str, command: str | None) -> None:
-    situation, _ = SITUATIONS[name]
+    situation, _ = (controllers_situations.SITUATIONS | lost_controllers_situations.SITUATIONS)[name]
     [finding] = [finding for finding in findings(situation) if finding.code == code]
     assert finding.command == command
 

@@ -9,7 +9,7 @@ from kraft_trio.diagnosis.finding import Severity
 from kraft_trio.diagnosis.findings.table import RULES
 from kraft_trio.diagnosis.quorum_findings import contradictions, findings
 from kraft_trio.diagnosis.quorum_situation import Situation, survivals
-from tests.diagnosis import controllers_situations, leaderless_situations, led_situations
+from tests.diagnosis import controllers_situations, leaderless_situations, led_situations, lost_controllers_situations
 from tests.diagnosis.situations import (
     ALL,
     NEW,
@@ -26,6 +26,7 @@ SITUATIONS = {
     **led_situations.SITUATIONS,
     **leaderless_situations.SITUATIONS,
     **controllers_situations.SITUATIONS,
+    **lost_controllers_situations.SITUATIONS,
 }
 
 
