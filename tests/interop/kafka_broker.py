@@ -6,11 +6,32 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from harness.kafka import java
 from harness.ports import free_ports
+from harness.waiting import wait_until
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
 BROKER_ID = 10
+
+
+def create_topic(bootstrap_server: str, name: str, within_s: float) -> None:
+    """Until it is acknowledged: the broker may still be starting, or look for the active controller."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+
+    def created() -> bool:
+        [future] = admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5).values()
+        try:
+            future.result(10)
+        except KafkaException as error:
+            return bool(error.args[0].name() == "TOPIC_ALREADY_EXISTS")
+        except TimeoutError:
+            return False
+        return True
+
+    wait_until(f"topic {name} is created", created, within_s, interval_seconds=0.5)
 
 
 class Broker:

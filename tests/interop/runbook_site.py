@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from harness.kafka import java, kafka_version
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 from harness.waiting import wait_until
 from kraft_trio.storage.meta_properties import META_PROPERTIES
+from tests.interop.kafka_broker import create_topic
 from tests.interop.runbook_page import KAFKA, KRAFT, Step
 
 SECONDS: Final = 120.0
@@ -288,20 +288,7 @@ class Site:
     # What the broker's clients see
 
     def create_topic(self, name: str) -> None:
-        """Until it is acknowledged: the broker may still be starting, or look for the active controller."""
-        admin = AdminClient({"bootstrap.servers": self.address(BROKER), "log_level": 0})
-
-        def created() -> bool:
-            [future] = admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5).values()
-            try:
-                future.result(10)
-            except KafkaException as error:
-                return bool(error.args[0].name() == "TOPIC_ALREADY_EXISTS")
-            except TimeoutError:
-                return False
-            return True
-
-        wait_until(f"topic {name} is created", created, SECONDS, interval_seconds=0.5)
+        create_topic(self.address(BROKER), name, SECONDS)
 
     def until_listed(self, topics: set[str]) -> None:
         """Wait until the broker has heard of all these topics, which the controllers have acknowledged."""

@@ -10,8 +10,6 @@ from typing import Final
 
 import pytest
 import trio
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.command import kraft
 from harness.kafka import kafka_version
@@ -20,7 +18,7 @@ from harness.relay import Relay
 from harness.waiting import wait_until
 from harness.witness_cluster import KAFKAS, NODES, WITNESS, WitnessCluster
 from kraft_trio.wire.api import FETCH
-from tests.interop.kafka_broker import BROKER_ID, Broker
+from tests.interop.kafka_broker import BROKER_ID, Broker, create_topic
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
 pytestmark = [
@@ -75,22 +73,6 @@ class WithListenerOfBrokers(Controllers):
         path.write_text("\n".join([*kept, *(f"{key}={value}" for key, value in replaced.items()), ""]))
 
 
-def create_topic(broker: Broker, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.endpoint, "log_level": 0})
-
-    def created() -> bool:
-        [future] = admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5).values()
-        try:
-            future.result(10)
-        except KafkaException as error:
-            return bool(error.args[0].name() == "TOPIC_ALREADY_EXISTS")
-        except TimeoutError:
-            return False
-        return True
-
-    wait_until(f"topic {name} is created", created, JVM_SECONDS, interval_seconds=0.5)
-
-
 def test_a_broker_is_cut_off_from_the_active_controller(tmp_path: Path, relay: Relay) -> None:
     controllers = WithListenerOfBrokers(tmp_path, relay)
     broker = None
@@ -103,7 +85,7 @@ def test_a_broker_is_cut_off_from_the_active_controller(tmp_path: Path, relay: R
         }
         broker = Broker(tmp_path, controllers, settings)
         both = (f"127.0.0.1:{controllers.ports[1]}", broker.endpoint)
-        create_topic(broker, "before")
+        create_topic(broker.endpoint, "before", JVM_SECONDS)
         until_told("all is well", both, lambda told: set(told) == {"survival", "observers"})
 
         relay.hold()
@@ -119,7 +101,7 @@ def test_a_broker_is_cut_off_from_the_active_controller(tmp_path: Path, relay: R
         assert command is None
 
         relay.release()
-        create_topic(broker, "after")
+        create_topic(broker.endpoint, "after", JVM_SECONDS)
         until_told("all is well again", both, lambda told: set(told) == {"survival", "observers"})
     finally:
         if broker is not None:

@@ -111,7 +111,7 @@ def of_the_simulator(static: bool) -> list[Answers]:
 def test_the_simulators_controllers_answer_as_kafkas_do(
     make_cluster: Callable[..., WitnessCluster], static: bool
 ) -> None:
-    """All run; one of Kafka's is down; the witness, too; a controller has just started; it leads."""
+    """In five situations: from all nodes running to a controller that has just started, and then leads."""
     expected = of_the_simulator(static)
     cluster = make_cluster(static=static)
     endpoints = {id: Endpoint("127.0.0.1", cluster.ports[id]) for id in NODES}

@@ -1,7 +1,7 @@
 """Controllers of Apache Kafka's, as those who ask them see them.
 
-A node of ours does the work of the quorum.  What it answers to the operator is replaced, frame by frame, by what a
-controller of Kafka 4.4 answers in its place: it serves fewer APIs, tells neither its log nor its voters, and names who
+A node of ours does the work of the quorum.  Each of its answers to the operator is replaced by the answer of a
+controller of Kafka 4.4.  Such a controller serves fewer APIs, and tells neither its log nor its voters.  It names who
 has registered.  `tests/interop/test_kafka_mixed_explained.py` compares the answers with those of real controllers.
 """
 

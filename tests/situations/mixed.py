@@ -67,23 +67,21 @@ async def started_as_told(site: Site, down: int) -> None:
 
 @both("a controller of Kafka's is down, beside a witness")
 async def controller_down(site: Site) -> None:
-    down = standby(site)
-    await site.stop(down)
-    await explained(site)
-    assert site.codes == ("survival", "voter-behind", "no-broker")
-    assert site.command("voter-behind") == START_KAFKAS
-    site.is_advised = True
-    await site.copy(site.command("voter-behind"), on=down)
+    await is_started_again(site, standby(site), START_KAFKAS)
 
 
 @both("a witness beside Kafka's controllers is down")
 async def witness_down(site: Site) -> None:
-    await site.stop(WITNESS)
+    await is_started_again(site, WITNESS, START_OURS)
+
+
+async def is_started_again(site: Site, down: int, command: str) -> None:
+    await site.stop(down)
     await explained(site)
     assert site.codes == ("survival", "voter-behind", "no-broker")
-    assert site.command("voter-behind") == START_OURS
+    assert site.command("voter-behind") == command
     site.is_advised = True
-    await site.copy(site.command("voter-behind"), on=WITNESS)
+    await site.copy(command, on=down)
 
 
 @mixed("a witness is down, and its file is given")
