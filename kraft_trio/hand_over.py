@@ -1,8 +1,8 @@
 """Hands things to a task while it waits, as a rule without a turn of the scheduler.
 
 Most messages, and most commits, find the task waiting that takes them.  Waking it takes a round of the scheduler, which
-is a large part of the time that a commit takes.  So the task leaves a function for the time that it waits, and `offer`
-calls it in the step of whoever has something for the task.  This is like a wake-up in which nothing else runs between
+is a large part of the time that a commit takes.  So the task leaves a function while it waits, and
+`offer` calls that function in the sender's step.  This is like a wake-up in which nothing else runs between
 the two tasks, because
 
 - the function does not await, and is called only while the task waits.  It is never called in a step of the task, or

@@ -210,7 +210,7 @@ class AdminClient:
     ) -> None:
         """Set the target voters of the quorum, or cancel the reassignment with None (KIP-642).
 
-        An id means the voter with that id, or for the observer that fetches; a ReplicaKey also names the disk.
+        An id means the voter with that id, or the observer that fetches; a ReplicaKey also names the disk.
         Returns when the target has committed.  The leader, and each leader after it, then takes the quorum there;
         `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  Raises
         what `add_metadata_voter` raises.

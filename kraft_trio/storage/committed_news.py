@@ -1,4 +1,4 @@
-"""Tells one task of the log's news, as a rule in the step of whoever moves the high watermark.
+"""Reports the log's news to one task, as a rule in the step that moves the high watermark.
 
 Waking a task for each commit costs more than applying a small command; `HandOver` says how that is avoided.
 """

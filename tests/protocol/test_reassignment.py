@@ -102,7 +102,7 @@ ALL_UP = ""
         ("1 2 3 4", "1 2 3'", "", "", "-3 +3 -4 done"),
         # The leader's own id moves last, so that there is one election.
         ("1 2 3", "1' 2' 3'", ALL_UP, "", "-2 +2 -3 +3 hand over -1 +1 done"),
-        # While the number of voters is even, its move costs nothing; so it does not wait for those that only leave.
+        # From an even number of voters, the move costs nothing, so it comes before the voters that only leave.
         ("1 2 3", "1' 2 4", ALL_UP, "", "+4 hand over -1 +1 -3 done"),
         ("1 2 3", "1 2 3'", "3 3'", "", "waiting for 3-AAAAAAAAAAAAAAAAAAAAZw, which offline"),
         # The leader waits for a newcomer before it gives up a voter that the quorum needs.

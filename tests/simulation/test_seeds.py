@@ -1,7 +1,8 @@
 """Seeds of the simulator: virtual seconds of all kinds of faults each, with three voters and with five.
 
-All invariants hold throughout, and the quorum makes progress when the faults are over.  The default run takes half
-of 30 fixed seeds, and 10 that change with the commit, of 8 seconds each; the nightly run takes 200 and 50, of a minute.
+All invariants hold throughout, and the quorum makes progress when the faults are over.  The default run takes
+half of 30 fixed seeds, and 10 that change with the commit, each for 8 seconds.  The nightly run takes 200 and 50, each
+for a minute.
 `kraft simulate --seeds` runs any number.
 Scenarios and tests keep each finding.
 """

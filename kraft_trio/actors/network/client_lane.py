@@ -91,7 +91,7 @@ class ClientLane:
         self._free_from = 0
         """The first turn that no earlier request has used up."""
         self._waiting: AddressQueue[int] = AddressQueue()
-        """By their costs."""
+        """The units that each task waits for."""
         self._wanted = wanted
 
     @property

@@ -30,7 +30,7 @@ class AddressQueue(Generic[T]):
         """What the task waits for that `wake_first` would wake."""
         return next(iter(self._of_address.values()))[0][0]
 
-    async def wait(self, address: str, wanted: T, when_cancelled: Callable[[], object] = bool) -> None:
+    async def wait(self, address: str, wanted: T, when_cancelled: Callable[[], object] = lambda: None) -> None:
         """Wait for `wake_first`.  `when_cancelled` is called after a cancelled wait has left the queue."""
         entry = (wanted, trio.lowlevel.current_task())
         self._of_address.setdefault(address, deque()).append(entry)
