@@ -11,9 +11,13 @@ from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
+from kraft_trio.simulation.script.run import run_script
+from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.simulation.world import DEAD_PORT
+from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster
+from tests.support.voter_change_requests import upgrade
 
 DEAD = Endpoint("node-1", DEAD_PORT)
 
@@ -47,6 +51,55 @@ async def test_a_leader_lists_its_new_address_once_somebody_listens_there(cluste
     await cluster.wait_until(lambda: listed(cluster) == DEAD)
     assert await dead_address(cluster) is None
     await listener.aclose()
+
+
+@on_cluster(voters=1, kraft_version=0)
+async def test_the_upgrade_lists_no_address_of_the_leader_where_nobody_listens(cluster: Cluster) -> None:
+    await cluster.wait_for_leader()
+    right = cluster.endpoint_of(1)
+    await take(cluster, "misadvertise 1", "restart 1")
+    leader = await cluster.wait_for_leader()
+    assert (await upgrade(cluster, leader)).error == ErrorCode.none
+    assert leader.log.voters.kraft_version == 1
+    assert listed(cluster) == right, "the configured address"
+    listener = await cluster.network.seen_from("node-1").listen(DEAD)
+    await cluster.wait_until(lambda: listed(cluster) == DEAD)
+    await listener.aclose()
+
+
+UPGRADED_AT_A_DEAD_ADDRESS = """\
+seed 951181
+voters 1
+observers 2
+kraft-version 0
+set kraft.voter.gossip.enable false
+
+fair
+at 2s
+misadvertise 1
+restart 1
+at 3s
+upgrade
+at 10s
+recover
+"""
+
+
+def test_a_quorum_upgraded_by_a_leader_at_a_dead_address_recovers() -> None:
+    """Seed 951181: the upgrade listed the address, and without gossip nobody found the leader."""
+    assert run_script(parse_script(UPGRADED_AT_A_DEAD_ADDRESS)).failure is None
+
+
+@on_cluster(kraft_version=0)
+async def test_the_upgrade_lists_no_address_of_a_follower_where_nobody_listens(cluster: Cluster) -> None:
+    right = {cluster.endpoint_of(node_id) for node_id in (1, 2, 3)}
+    await take(cluster, "kill 2", "elect 1", "misadvertise 2", "start 2", "settle")
+    await take(cluster, "upgrade at 1", "settle")
+    assert cluster.nodes[1].log.voters.kraft_version == 0, "nobody answers where voter 2 says that it listens"
+    cluster.misadvertise([2], end=True)
+    await take(cluster, "restart 2", "settle", "upgrade at 1", "settle")
+    assert cluster.nodes[1].log.voters.kraft_version == 1
+    assert {voter.endpoints.get(LISTENER) for voter in cluster.nodes[1].log.voters.voters} == right
 
 
 @on_cluster()

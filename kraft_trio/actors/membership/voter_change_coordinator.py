@@ -102,8 +102,8 @@ class VoterChangeCoordinator:
         self._rate = VoterChangeRate(config.voter_changes_per_minute, config.voter_changes_burst, trio.current_time())
         self._under_way: list[VoterChange] = []
         self._own = context.config.as_voter(context.key.directory_id)
-        self._reported = {context.key.id: self._own}
-        """What static voters have reported of themselves in this epoch (kraft.version 0)."""
+        self._reported: dict[int, Voter] = {}
+        """What other static voters have reported of themselves in this epoch (kraft.version 0)."""
 
     async def run(self) -> None:
         """Serve until the epoch ends, then answer all requests that still wait."""
@@ -321,9 +321,11 @@ class VoterChangeCoordinator:
             current = self._log.voters.kraft_version
             require(check_kraft_version(current, wanted, SUPPORTED_KRAFT_VERSIONS, is_downgrade=is_downgrade))
             if wanted > current:
-                told = self._progress.observer_versions(self._steps.voters, trio.current_time())
+                static = self._steps.voters
+                told = self._progress.observer_versions(static, trio.current_time())
                 observers = {**told, **self._observer_versions}
-                voters = require(upgrade_voters(self._steps.voters, self._reported, wanted, observers))  # 1, 2
+                reported = {**self._reported, self._key.id: self._context.own_address.entry_of(self._key, static)}
+                voters = require(upgrade_voters(static, reported, wanted, observers))  # 1, 2
                 if not request.validate_only:
                     await self._steps.append(change, KRaftVersion(wanted), VotersRecord(voters))  # 3
                     await self._steps.until_committed(change)

@@ -46,10 +46,13 @@ class OwnAddress:
         return self._is_known
 
     def entry_of(self, own: ReplicaKey, voters: VoterSet) -> Voter:
-        """What the voter set is to say of this node.  It keeps its address if the new one may not be listed."""
+        """What the voter set is to say of this node.
+
+        It keeps the known address, of a static voter the configured one, if the announced one may not be listed.
+        """
         entry = self._config.as_voter(own.directory_id)
         known = voters.get(own.id)
-        if known is None or known.key != own or self.may_be_listed:
+        if known is None or not known.key.names(own.id, own.directory_id) or self.may_be_listed:
             return entry
         return attrs.evolve(entry, endpoints=known.endpoints)
 
