@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable
@@ -233,8 +234,8 @@ def invariants() -> str:
 
 
 def public_names() -> str:
-    """Those that API.md does not name elsewhere."""
-    elsewhere = _PART.sub("", (DOCUMENTS / "API.md").read_text())
+    """Those that the page does not name elsewhere."""
+    elsewhere = _PART.sub("", (DOCUMENTS / "reference" / "library.md").read_text())
     names = [f"`{name}`" for name in kraft_trio.__all__ if not re.search(rf"\b{name}\b", elsewhere)]
     return textwrap.fill(", ".join(names) + ".", 120) + "\n"
 
@@ -253,8 +254,8 @@ def methods(cls: type, *, explained: Collection[str] = ()) -> str:
 
 
 def _explained_methods() -> set[str]:
-    """The methods of a node that the text of API.md shows as `node.method`."""
-    text = _PART.sub("", (DOCUMENTS / "API.md").read_text())
+    """The methods of a node that the text of the page shows as `node.method`."""
+    text = _PART.sub("", (DOCUMENTS / "reference" / "library.md").read_text())
     without_programs = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     return set(re.findall(r"\bnode\.(\w+)", without_programs))
 
@@ -363,9 +364,18 @@ GENERATORS: dict[str, Callable[[], str]] = {
 }
 
 
-def regenerated(text: str) -> str:
-    """The document with every generated part regenerated.  Raises KeyError for a part that nothing generates."""
-    return _PART.sub(lambda part: f"{part['name']} -->\n{GENERATORS[part['name']]()}", text)
+def regenerated(text: str, document: Path) -> str:
+    """The document with every generated part regenerated.  Raises KeyError for a part that nothing generates.
+
+    What the code says of itself has links from the top of the repository.
+    """
+    to_docs = os.path.relpath(DOCUMENTS, document.parent)
+
+    def part(match: re.Match[str]) -> str:
+        generated = GENERATORS[match["name"]]()
+        return f"{match['name']} -->\n{generated.replace('](docs/', f']({to_docs}/')}"
+
+    return _PART.sub(part, text)
 
 
 def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -375,11 +385,11 @@ def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def main() -> None:
-    for document in sorted(DOCUMENTS.glob("*.md")):
+    for document in sorted(DOCUMENTS.rglob("*.md")):
         text = document.read_text()
-        if (new := regenerated(text)) != text:
+        if (new := regenerated(text, document)) != text:
             document.write_text(new)
-            print(f"{document.name}: updated")
+            print(f"{document.relative_to(DOCUMENTS)}: updated")
 
 
 if __name__ == "__main__":

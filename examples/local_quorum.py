@@ -1,4 +1,4 @@
-"""A quorum of three nodes in one process, for the examples.  docs/EMBEDDING.md runs each node in its own process."""
+"""A quorum of three nodes in one process, for the examples.  docs/start/embedding.md runs each in its own process."""
 
 from __future__ import annotations
 

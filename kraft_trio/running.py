@@ -109,7 +109,7 @@ def open_node(
 
     Below that there is an interface without values and results: the node awaits `on_commit` with the records of each
     committed batch.  `snapshots`, which needs `on_commit`, saves and loads what it builds; without them, `on_commit`
-    gets the whole log.  `trace` is a file for the node's events (docs/TRACE.md).
+    gets the whole log.  `trace` is a file for the node's events (docs/reference/traces.md).
 
     Raises StorageError for a directory that cannot be used.  Raises ConfigError for an address that cannot be bound,
     and for the file or directory of a controller of Apache Kafka (`kraft.unsafe.kafka.directory`).  Raises OSError for
@@ -338,9 +338,9 @@ async def run_node(
 ) -> None:
     """Run a node until SIGTERM, SIGINT or SIGQUIT, then hand over and stop; a second signal stops at once.
 
-    SIGHUP makes it read the files about security again (docs/SECURITY.md#new-certificates).  If its terminal has gone,
-    SIGHUP stops it.  A process that ignores SIGHUP (nohup) keeps ignoring it.  Without a state machine, no snapshots
-    are taken and the whole log is kept.  Raises the errors of `open_node`.
+    SIGHUP makes it read the files about security again (docs/how-to/secure.md#new-certificates).  If its terminal has
+    gone, SIGHUP stops it.  A process that ignores SIGHUP (nohup) keeps ignoring it.  Without a state machine, no
+    snapshots are taken and the whole log is kept.  Raises the errors of `open_node`.
 
     The node runs in the context that `serving` makes of it, if given: what it serves starts there, and stops before the
     node does.

@@ -1,4 +1,4 @@
-"""docs/API.md: it names every method, and its lines for Kafka clients run as they stand there."""
+"""docs/reference/library.md: it names every method, and its lines for Kafka clients run as they stand there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraft_trio.simulation.world import World
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
-DOCUMENT = (REPOSITORY / "docs" / "API.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "reference" / "library.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 
 
@@ -31,15 +31,15 @@ def block_that_begins_with(start: str) -> str:
 @pytest.mark.parametrize(
     ("cls", "document", "heading"),
     [
-        (Node, "API.md", "The other methods of a node"),
-        (LogClient, "API.md", "All methods of LogClient"),
-        (AdminClient, "API.md", "Administer a quorum"),
-        (StateMachine, "API.md", "A state machine"),
-        (VirtualCluster, "SIMULATION.md", "With pytest"),
-        (SimulatedMachine, "SIMULATION.md", "With your own state machine"),
-        (World, "SIMULATION.md", "All methods of Cluster"),
-        (Cluster, "SIMULATION.md", "All methods of Cluster"),
-        (Machine, "SIMULATION.md", "All methods of Machine"),
+        (Node, "reference/library.md", "The other methods of a node"),
+        (LogClient, "reference/library.md", "All methods of LogClient"),
+        (AdminClient, "reference/library.md", "Administer a quorum"),
+        (StateMachine, "reference/library.md", "A state machine"),
+        (VirtualCluster, "explanation/simulation.md", "With pytest"),
+        (SimulatedMachine, "explanation/simulation.md", "With your own state machine"),
+        (World, "explanation/simulation.md", "All methods of Cluster"),
+        (Cluster, "explanation/simulation.md", "All methods of Cluster"),
+        (Machine, "explanation/simulation.md", "All methods of Machine"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

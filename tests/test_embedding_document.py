@@ -1,4 +1,4 @@
-"""docs/EMBEDDING.md: a reader who types its programs and commands sees what it says."""
+"""docs/start/embedding.md: a reader who types its programs and commands sees what it says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.ports import free_ports
 from kraft_trio import NodeConfig, ensure_formatted
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, check_program
 
-DOCUMENT = (REPOSITORY / "docs" / "EMBEDDING.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "start" / "embedding.md").read_text()
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 FIRST_PORT = 9093
 

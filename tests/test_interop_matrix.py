@@ -1,4 +1,4 @@
-"""The matrix of docs/KAFKA.md: what a run records, and that no row is of a system without tests."""
+"""The matrix of docs/reference/kafka.md: what a run records, and that no row is of a system without tests."""
 
 from __future__ import annotations
 

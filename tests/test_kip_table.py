@@ -1,4 +1,4 @@
-"""docs/KIPS.md: every statement of the KIPs is found somewhere, or says why it is not."""
+"""docs/reference/kips.md: every statement of the KIPs is found somewhere, or says why it is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
 from tests.test_documentation import REPOSITORY, names_of_tests, resolve
 
-TABLES = (REPOSITORY / "docs" / "KIPS.md").read_text()
+TABLES = (REPOSITORY / "docs" / "reference" / "kips.md").read_text()
 DOCUMENTS = (
     "KIP-595",
     "KIP-642",

@@ -11,7 +11,9 @@ import pytest
 from kraft_trio.simulation.invariants import INVARIANTS
 
 REPOSITORY = Path(__file__).parent.parent
-DOCUMENTS = sorted(path for pattern in ("*.md", "docs/*.md", "benchmarks/*.md") for path in REPOSITORY.glob(pattern))
+DOCUMENTS = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "deploy/*.md") for path in REPOSITORY.glob(pattern)
+)
 CODE = [
     *(
         path
@@ -23,7 +25,7 @@ CODE = [
     *(REPOSITORY / "tests" / "scenarios").glob("*.txt"),
 ]
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
-_CITED_DOCUMENT = re.compile(r"\b(docs/\w+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
+_CITED_DOCUMENT = re.compile(r"\b(docs/[\w/-]+\.md|(?<!/)(?:README|CONTRIBUTING|CHANGELOG)\.md)(?:#([\w-]+))?")
 _PATH = re.compile(
     r"`((?:kraft_trio|tests|docs|scripts|harness|benchmarks|examples)/[\w./-]+|\w+(?:/\w+)+\.(?:py|md))`"
 )
@@ -109,13 +111,13 @@ def test_invariants_that_are_named_exist() -> None:
 
 
 def test_rules_that_are_named_are_explained() -> None:
-    explained = set(re.findall(r"\*\*(R\d+), ", (REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()))
+    explained = set(re.findall(r"\*\*(R\d+), ", (REPOSITORY / "docs" / "explanation" / "architecture.md").read_text()))
     cited = {rule for path in (*CODE, *DOCUMENTS) for rule in _RULE.findall(text_of(path))}
     assert cited == explained == {"R1", "R2", "R3"}
 
 
 def test_differences_from_kafka_are_referred_to_by_name() -> None:
-    protocol = (REPOSITORY / "docs" / "PROTOCOL.md").read_text()
+    protocol = (REPOSITORY / "docs" / "explanation" / "protocol.md").read_text()
     table = protocol.partition("## Differences from Kafka\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([a-z][^|]*?) \|", table, re.MULTILINE)[1:]
     assert len(rows) == len(set(rows)) > 30

@@ -1,4 +1,4 @@
-"""docs/RUNBOOK.md has commands that exist, and a test with Apache Kafka plays each of its tables."""
+"""docs/how-to/runbook.md has commands that exist, and a test with Apache Kafka plays each of its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.interop.runbook_page import PAGE, read_page
 from tests.interop.runbook_site import TOOLS
 
 RUNBOOK = read_page()
-PLAYED = (PAGE.parents[1] / "tests" / "interop" / "test_kafka_runbook.py").read_text()
+PLAYED = (PAGE.parents[2] / "tests" / "interop" / "test_kafka_runbook.py").read_text()
 STEPS = [step for steps in RUNBOOK.incidents.values() for step in steps]
 COMMANDS = sorted({command for step in STEPS for command in step.commands.values()})
 OTHERS = {"df", "mkdir", "mv", "sed", "kafka-server-start.sh", "kafka-server-stop.sh"}
@@ -54,7 +54,7 @@ def test_each_table_is_played(title: str) -> None:
 
 
 def test_each_alert_that_is_named_exists() -> None:
-    alerts = (PAGE.parents[1] / "deploy" / "prometheus" / "alerts.yml").read_text()
+    alerts = (PAGE.parents[2] / "deploy" / "prometheus" / "alerts.yml").read_text()
     named = set(re.findall(r"`(K[a-z]+[A-Z]\w+)`", PAGE.read_text()))
     assert named
     assert named <= set(re.findall(r"alert: (\w+)", alerts))

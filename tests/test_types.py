@@ -16,7 +16,7 @@ import kraft_trio
 from tests.support.programs import REPOSITORY, run_mypy
 
 REJECTED = Path(__file__).parent / "data" / "rejected_calls.py"
-DOCUMENTS = ("README.md", "docs/EMBEDDING.md")
+DOCUMENTS = ("README.md", "docs/start/embedding.md")
 ACCEPTED_WITHIN_S = 600
 
 PYRIGHT_SETTINGS = {

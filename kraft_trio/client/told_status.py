@@ -1,4 +1,6 @@
-"""Reads the status that a node tells (docs/DASHBOARD.md#what-a-node-tells).  What is malformed counts as not told."""
+"""Reads the status that a node tells (docs/how-to/dashboard.md#what-a-node-tells).  What is malformed counts as not
+told.
+"""
 
 from __future__ import annotations
 

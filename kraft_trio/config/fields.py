@@ -271,14 +271,15 @@ class ConfigFields(LimitFields):
     http_listener: tuple[NamedListener, ...] = config_key(
         "kraft.http.listener",
         values.STATUS_LISTENER,
-        "Address on which this node serves metrics, health and its view of the quorum ([HTTP](SECURITY.md#http)).",
+        "Address on which this node serves metrics, health and its view of the quorum "
+        "([HTTP](docs/how-to/secure.md#http)).",
         default=(),
     )
     http_hosts: tuple[str, ...] = config_key(
         "kraft.http.hosts",
         values.HOST_NAMES,
         "Further host names, without ports, by which browsers may know `kraft.http.listener` and `kraft.kv.listener` "
-        "([why](SECURITY.md#browsers)).",
+        "([why](docs/how-to/secure.md#browsers)).",
         default=(),
     )
     http_users_file: str = config_key(
@@ -290,7 +291,7 @@ class ConfigFields(LimitFields):
     authorizer: str = config_key(
         "authorizer.class.name",
         values.AUTHORIZER,
-        "With this authorizer, a node serves only what its rules allow ([rules](SECURITY.md#rules)).",
+        "With this authorizer, a node serves only what its rules allow ([rules](docs/how-to/secure.md#rules)).",
         default="",
     )
     super_users: tuple[str, ...] = config_key(
@@ -305,7 +306,7 @@ class ConfigFields(LimitFields):
     acl_file: str = config_key(
         "kraft.acl.file",
         values.ACL_FILE,
-        "The rules of the authorizer ([rules](SECURITY.md#rules)); read again when it changes.",
+        "The rules of the authorizer ([rules](docs/how-to/secure.md#rules)); read again when it changes.",
         default="",
     )
     topic_name: str = config_key(
@@ -316,22 +317,22 @@ class ConfigFields(LimitFields):
         "kraft.witness",
         Truth(),
         "Whether this voter leads only if the logs leave nobody else, and then hands over at once "
-        "([witness](KAFKA.md#a-witness-for-two-sites)).",
+        "([witness](docs/reference/kafka.md#a-witness-for-two-sites)).",
         default=False,
     )
     kafka_records: str = config_key(
         "kraft.kafka.records",
         values.KAFKA_RECORDS,
         "`readable`: the leader takes the records that replicas of Apache Kafka "
-        "[can read](KAFKA.md#records-that-kafka-can-read).  `auto`: it refuses the others once it knows such a "
-        "replica, and on `__cluster_metadata` all.  `any`: it refuses none.",
+        "[can read](docs/reference/kafka.md#records-that-kafka-can-read).  `auto`: it refuses the others once it knows "
+        "such a replica, and on `__cluster_metadata` all.  `any`: it refuses none.",
         default=AUTOMATIC,
     )
     unsafe_kafka_directory: bool = config_key(
         "kraft.unsafe.kafka.directory",
         Truth(),
         "Whether a node that is no witness may start with the file or the directory of a controller or broker of "
-        "Apache Kafka ([why not](KAFKA.md#their-files-and-directories)).",
+        "Apache Kafka ([why not](docs/reference/kafka.md#their-files-and-directories)).",
         default=False,
     )
 

@@ -1,4 +1,4 @@
-"""The configuration keys that limit what others may demand of a node (docs/SECURITY.md#limits)."""
+"""The configuration keys that limit what others may demand of a node (docs/how-to/secure.md#limits)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A replicated key-value store with etcd's vocabulary: a state machine of the library, and a gateway (docs/KV.md)."""
+"""A replicated key-value store with etcd's vocabulary: a state machine of the library, and a gateway
+(docs/how-to/key-value-store.md).
+"""
 
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.errors import KvError

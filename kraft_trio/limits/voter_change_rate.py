@@ -1,4 +1,4 @@
-"""Limits how fast a leader takes requests for voter changes: a token bucket (docs/SECURITY.md#limits)."""
+"""Limits how fast a leader takes requests for voter changes: a token bucket (docs/how-to/secure.md#limits)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether a leader still serves a majority; one that does not resigns (KIP-595 "Leader Progress Timeout", KAFKA-15489).
 
-Progress keeps a leader, not contact (docs/PROTOCOL.md#progress-keeps-a-leader).  A voter that gets no responses fetches
-the same offset again and again.  If the leader counted that, it would stay and commit nothing.
+Progress keeps a leader, not contact (docs/explanation/protocol.md#progress-keeps-a-leader).  A voter that gets no
+responses fetches the same offset again and again.  If the leader counted that, it would stay and commit nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits how far one message may move a node's epoch (docs/PROTOCOL.md#how-far-a-message-moves-an-epoch).
+"""Limits how far one message may move a node's epoch (docs/explanation/protocol.md#how-far-a-message-moves-an-epoch).
 
 A *request* comes from anyone who can connect.  It moves the epoch by what is left of an allowance that refills slowly,
 and by one within the last million epochs.  An *answer* to this node's own request comes from an address in the

@@ -1,4 +1,4 @@
-"""Which advertisements of voters a node accepts (KIP-642 "Quorum Bootstrapping", docs/PROTOCOL.md#gossip).
+"""Which advertisements of voters a node accepts (KIP-642 "Quorum Bootstrapping", docs/explanation/protocol.md#gossip).
 
 An advertisement says where a voter listens.  It is a hint for where to send a request, never for who votes: the log
 alone names the voters, and each request names the voter that it is meant for.

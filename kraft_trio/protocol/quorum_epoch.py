@@ -23,7 +23,8 @@ class Fenced:
 class TooFarAhead:
     """The epoch is higher than such a message may move this node to.  A request gets UNKNOWN_LEADER_EPOCH.
 
-    Kafka's raft client ignores that error; INVALID_REQUEST would stop it (docs/KAFKA.md#errors-that-stop-a-java-peer).
+    Kafka's raft client ignores that error; INVALID_REQUEST would stop it
+    (docs/reference/kafka.md#errors-that-stop-a-java-peer).
     """
 
     highest_epoch: int

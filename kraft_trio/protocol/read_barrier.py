@@ -1,4 +1,4 @@
-"""Rounds by which a leader learns that nobody has replaced it (docs/PROTOCOL.md#read-barriers).
+"""Rounds by which a leader learns that nobody has replaced it (docs/explanation/protocol.md#read-barriers).
 
 A read that must see every acknowledged append begins a round.  The leader gives the number of the round in responses to
 Fetch, and each voter returns the last number that it was given with its next Fetch.  That Fetch was sent after the read

@@ -1,4 +1,4 @@
-"""Reads access rules from a TOML file (docs/SECURITY.md#rules)."""
+"""Reads access rules from a TOML file (docs/how-to/secure.md#rules)."""
 
 from __future__ import annotations
 

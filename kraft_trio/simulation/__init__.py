@@ -1,4 +1,5 @@
-"""Whole clusters in one process, in virtual time, with faults and checked by invariants; see docs/SIMULATION.md.
+"""Whole clusters in one process, in virtual time, with faults and checked by invariants; see
+docs/explanation/simulation.md.
 
 `simulate` runs your function against a `Cluster` of real nodes over a simulated network and simulated disks.
 """

@@ -1,4 +1,4 @@
-"""How far a log is durable, and its first failure (docs/DECISIONS.md#the-first-disk-error-is-final)."""
+"""How far a log is durable, and its first failure (docs/explanation/decisions.md#the-first-disk-error-is-final)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which record batches a replica of Apache Kafka can read (docs/KAFKA.md#records-that-kafka-can-read).
+"""Which record batches a replica of Apache Kafka can read (docs/reference/kafka.md#records-that-kafka-can-read).
 
 Kafka's raft reads every batch of its log, on the way into the log and again at each start.  It ends for good at a
 record that its own controllers would not write.  Facts from `org.apache.kafka.raft.internals.RecordsIterator` of Kafka

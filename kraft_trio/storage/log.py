@@ -2,7 +2,7 @@
 
 Three offsets, all exclusive: `end_offset` is where the next batch goes, `synced_end_offset` is what this replica has
 made durable, `high_watermark` is what is known to be committed.  Only synced records may be counted or promised
-(docs/DECISIONS.md#only-synced-records-count).
+(docs/explanation/decisions.md#only-synced-records-count).
 """
 
 from __future__ import annotations

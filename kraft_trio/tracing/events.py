@@ -1,6 +1,6 @@
 """Events of a run: for people, for Spark, and for the digest that shows that two simulated runs were equal.
 
-docs/TRACE.md describes the events and their details.
+docs/reference/traces.md describes the events and their details.
 """
 
 from __future__ import annotations

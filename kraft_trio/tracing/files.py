@@ -1,6 +1,6 @@
 """Traces as files: a header, then every event of one run or node, as msgpack values or as JSON lines (NDJSON).
 
-Each record is a map by field name: first a `TraceHeader`, then `TraceEvent`s, which docs/TRACE.md describes.
+Each record is a map by field name: first a `TraceHeader`, then `TraceEvent`s, which docs/reference/traces.md describes.
 The first byte of a file tells its encoding: no msgpack map begins with `{`.
 """
 

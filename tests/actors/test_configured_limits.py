@@ -1,4 +1,4 @@
-"""Each limit of docs/SECURITY.md#limits is what its key says, and its metric counts what exceeds it."""
+"""Each limit of docs/how-to/secure.md#limits is what its key says, and its metric counts what exceeds it."""
 
 from __future__ import annotations
 

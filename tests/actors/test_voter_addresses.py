@@ -1,4 +1,4 @@
-"""Where requests to a voter go, and what counts as its answer (docs/PROTOCOL.md#gossip)."""
+"""Where requests to a voter go, and what counts as its answer (docs/explanation/protocol.md#gossip)."""
 
 from __future__ import annotations
 

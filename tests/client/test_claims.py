@@ -158,7 +158,7 @@ def test_node_that_denies_is_not_called_silent(tmp_path: Path) -> None:
 
 
 def test_client_that_may_not_describe_the_topic_is_told_who_is_silent(tmp_path: Path) -> None:
-    """The cluster's DESCRIBE is what DASHBOARD.md asks for.  Metadata then has no topic, and so no voters."""
+    """The cluster's DESCRIBE is what the dashboard asks for.  Metadata then has no topic, and so no voters."""
     rules = tmp_path / "acl.toml"
     rules.write_text('[[allow]]\nprincipal = "User:alice"\noperations = ["DESCRIBE"]\n')
     settings = {**authorizing(tmp_path), "kraft.acl.file": str(rules)}

@@ -1,4 +1,4 @@
-"""docs/RUNBOOK.md as data: its variables, and the commands of each incident."""
+"""docs/how-to/runbook.md as data: its variables, and the commands of each incident."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "RUNBOOK.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "runbook.md"
 
 KAFKA, KRAFT = "kafka", "kraft"
 """The columns."""

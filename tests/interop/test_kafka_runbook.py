@@ -1,4 +1,4 @@
-"""Each incident of docs/RUNBOOK.md, with Apache Kafka's controllers: the commands of the page repair it."""
+"""Each incident of docs/how-to/runbook.md, with Apache Kafka's controllers: the commands of the page repair it."""
 
 from __future__ import annotations
 

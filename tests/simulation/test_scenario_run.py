@@ -21,7 +21,7 @@ from kraft_trio.simulation.script.steps_disk import BlankDisk
 from kraft_trio.simulation.script.steps_time import Settle
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "SCENARIOS.md"
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "reference" / "scenarios.md"
 
 BEGUN = """\
 voters 1 2 3

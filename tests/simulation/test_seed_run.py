@@ -165,7 +165,8 @@ class TestTrace:
         # Together, these have every kind and every detail.
         for seed in (3, 29):
             run_plan(make_plan(seed, SHORT), listen)
-        document = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text().partition("## Kinds of event")[2]
+        page = Path(__file__).parents[2] / "docs" / "reference" / "traces.md"
+        document = page.read_text().partition("## Kinds of event")[2]
         rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*)\|", document, re.MULTILINE)
         documented = {kind: set(re.findall(r"`(\w+)`", details)) for kind, details in rows}
         documented["log"] = seen["log"]

@@ -10,7 +10,7 @@ import attrs
 
 from tests.support.programs import REPOSITORY
 
-DOCUMENTS: Final = tuple(sorted((REPOSITORY / "docs").glob("SPARK*.md")))
+DOCUMENTS: Final = tuple(sorted((REPOSITORY / "docs" / "how-to").glob("*spark*.md")))
 _PROGRAM = re.compile(r"^```python\n(.*?)^```$(?:[^`]*?^```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Programs submitted where kraft-trio is not installed: docs/SPARK_DEPLOYMENT.md, as it stands there."""
+"""Programs submitted where kraft-trio is not installed: docs/how-to/deploy-spark.md, as it stands there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.programs import REPOSITORY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DOCUMENT = (REPOSITORY / "docs" / "SPARK_DEPLOYMENT.md").read_text(encoding="utf-8")
+DOCUMENT = (REPOSITORY / "docs" / "how-to" / "deploy-spark.md").read_text(encoding="utf-8")
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 OURS = ("kraft_trio", "pyspark_kraft.py", "pyspark_kraft_trace.py")
 OF_SPARK = (

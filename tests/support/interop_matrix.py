@@ -1,4 +1,4 @@
-"""What each run of the interop tests has found, by system: docs/KAFKA.md shows it.
+"""What each run of the interop tests has found, by system: docs/reference/kafka.md shows it.
 
 `scripts/test --interop --record-interop` writes it to tests/interop/results.json.
 """

@@ -17,7 +17,7 @@ from kraft_trio.tracing.events import NodeState, Trace, TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, TraceWriter, open_trace
 
 HEADER = TraceHeader(7, "kraft simulate --seed 7", "seed 7\nvoters 1 2 3\n")
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "TRACE.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "reference" / "traces.md").read_text()
 
 
 def trace_of_three_events(*, node_state: NodeState) -> tuple[Trace, list[TraceEvent]]:

@@ -24,7 +24,7 @@ MAX_REPLICAS = 1000
 class ReplicaProgress:
     """The progress of one replica, from its requests.  Times are on Trio's clock.
 
-    `end_offset` is exclusive and durable on the replica (docs/DECISIONS.md#only-synced-records-count).
+    `end_offset` is exclusive and durable on the replica (docs/explanation/decisions.md#only-synced-records-count).
     """
 
     end_offset: int

@@ -1,4 +1,4 @@
-"""The nursery tree below the epoch nursery, by role (docs/ARCHITECTURE.md#the-nursery-tree)."""
+"""The nursery tree below the epoch nursery, by role (docs/explanation/architecture.md#the-nursery-tree)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ EXPECTED_ERRORS = frozenset(
 
 
 class LeaderDiscovery:
-    """Asks one bootstrap server after another who leads (docs/KAFKA.md#finding-the-leader; KAFKA-17030, KAFKA-17751).
+    """Asks one bootstrap server after another who leads (docs/reference/kafka.md#finding-the-leader; KAFKA-17030,
+    KAFKA-17751).
 
     It tells Election of each leader, appends nothing, and ends when Election becomes Follower.
     """

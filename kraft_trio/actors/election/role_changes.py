@@ -154,7 +154,8 @@ class Ruling:
 
 
 STRANGE: Final = Ruling(Refusal.UNKNOWN_LEADER_EPOCH, is_strange=True)
-"""Kafka's raft client ignores that error; INVALID_REQUEST would stop it (docs/KAFKA.md#errors-that-stop-a-java-peer).
+"""Kafka's raft client ignores that error; INVALID_REQUEST would stop it
+(docs/reference/kafka.md#errors-that-stop-a-java-peer).
 """
 
 

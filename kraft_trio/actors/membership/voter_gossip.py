@@ -3,7 +3,7 @@
 Voters whose endpoints in the log are outdated cannot reach each other, and no leader can correct the log.  So a node
 without a leader asks the bootstrap servers and all nodes that it knows.  Each request and each response has everything
 that its sender knows, so that what one node learns spreads.  Once there is a leader, UpdateRaftVoter puts the new
-endpoints into the log, and gossip ends.  docs/PROTOCOL.md#gossip says why no lie can cost safety.
+endpoints into the log, and gossip ends.  docs/explanation/protocol.md#gossip says why no lie can cost safety.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ NO_NODES: Final[Nodes] = {}
 
 
 class ClusterRequests:
-    """One topic with one partition, led by the leader of the quorum (docs/DECISIONS.md#one-topic-one-partition)."""
+    """One topic with one partition, led by the leader of the quorum
+    (docs/explanation/decisions.md#one-topic-one-partition).
+    """
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], forwarder: NetworkClient) -> None:
         """`forwarder` asks the leader for the observers."""

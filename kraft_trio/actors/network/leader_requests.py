@@ -20,7 +20,7 @@ TOPIC_IDS_SINCE = 13
 
 
 class LeaderRequests:
-    """Routes Fetch and FetchSnapshot, with Kafka's order of checks (docs/KAFKA.md#order-of-checks)."""
+    """Routes Fetch and FetchSnapshot, with Kafka's order of checks (docs/reference/kafka.md#order-of-checks)."""
 
     def __init__(self, context: NodeContext, view: Published[QuorumView]) -> None:
         self._config = context.config

@@ -1,7 +1,7 @@
 """Routes each request to the actor that serves it.
 
 The router checks cluster id, topic and partition first.  For requests that only the leader may answer, it then checks
-epoch and leadership (docs/KAFKA.md#order-of-checks).  A request that fails here changes nothing (invariant
+epoch and leadership (docs/reference/kafka.md#order-of-checks).  A request that fails here changes nothing (invariant
 NothingFromStrangers).
 """
 

@@ -1,4 +1,4 @@
-"""Checks on voter-change requests before they reach the leader's coordinator (docs/KAFKA.md#voter-changes)."""
+"""Checks on voter-change requests before they reach the coordinator (docs/reference/kafka.md#voter-changes)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ class FollowerReplication:
         self._addresses = LeaderAddresses()
         self._failure = ""
         self._read_round = NO_ROUND
-        """The round in the leader's last response, which the next Fetch returns (docs/PROTOCOL.md#read-barriers)."""
+        """The round in the leader's last response, which the next Fetch returns
+        (docs/explanation/protocol.md#read-barriers).
+        """
         self.last_heard_s: float | None = None
         """When the leader's last valid response arrived, on Trio's clock; None if none has in this epoch."""
         self._needs_snapshot = False

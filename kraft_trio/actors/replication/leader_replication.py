@@ -229,7 +229,9 @@ class LeaderReplication:
         return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
-        """Accept one client batch, and answer when it is committed (docs/DECISIONS.md#one-topic-one-partition)."""
+        """Accept one client batch, and answer when it is committed
+        (docs/explanation/decisions.md#one-topic-one-partition).
+        """
         if self._held is not None:
             self._held.append(message)
             return
@@ -296,7 +298,7 @@ class LeaderReplication:
         self.fetches.spread_high_watermark()
 
     async def _wait_out_leases(self) -> None:
-        """Commit nothing until the leases of earlier leaders are over (docs/PROTOCOL.md#read-leases)."""
+        """Commit nothing until the leases of earlier leaders are over (docs/explanation/protocol.md#read-leases)."""
         clock_s = self._context.clock_s
         ends_at_s = clock_s() + promised_wait_ms(self._context.config.election_timeout_ms) / 1000
         while (left_s := ends_at_s - clock_s()) > 0:  # noqa: ASYNC110  only time passes

@@ -25,7 +25,7 @@ class _WaitingRead:
 
 
 class ReadBarriers:
-    """Answers the requests for a read index in one leader's epoch (docs/PROTOCOL.md#read-barriers).
+    """Answers the requests for a read index in one leader's epoch (docs/explanation/protocol.md#read-barriers).
 
     Each is answered once: when its round is confirmed and the epoch has a commit, or with None when the epoch ends.  A
     request that nobody waits for any longer is dropped.  While a lease holds, requests are answered at once, and one in

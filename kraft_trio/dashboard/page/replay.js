@@ -1,4 +1,4 @@
-// A recorded run: reads traces (docs/TRACE.md), and tells what held at each moment, in the terms of the live view.
+// A recorded run: reads traces (docs/reference/traces.md), and tells what held at each moment, in the terms of the live view.
 
 const MAX_TRACE_BYTES = 128 * 1024 * 1024;
 const KEY_KINDS = new Set(["role", "voters", "start", "end", "fault", "step", "violation", "truncate", "replace"]);

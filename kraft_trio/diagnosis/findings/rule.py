@@ -1,4 +1,4 @@
-"""One row of the table of findings: when it is asked, what it finds, and how docs/OPERATING.md describes it."""
+"""One row of the table of findings: when it is asked, what it finds, and how docs/how-to/operate.md describes it."""
 
 from __future__ import annotations
 

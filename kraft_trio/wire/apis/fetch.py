@@ -6,8 +6,9 @@ KIP-853 leaves it to the application to tell the leader which kraft.versions an 
 tagged field for them; a leader that does not know it skips it.  Another one has the listeners of a controller that is
 no voter, so that the leader can make it a voter when an administrator names nothing but its id (KIP-642).
 
-More serve read barriers (docs/PROTOCOL.md#read-barriers): a response has the round that a read waits for, and a voter's
-next Fetch returns it.  With it, the voter may promise to wait if it is elected (docs/PROTOCOL.md#read-leases).
+More serve read barriers (docs/explanation/protocol.md#read-barriers): a response has the round that a read waits for,
+and a voter's next Fetch returns it.  With it, the voter may promise to wait if it is elected
+(docs/explanation/protocol.md#read-leases).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Produce: a client appends batches (docs/DECISIONS.md#one-topic-one-partition).
+"""Produce: a client appends batches (docs/explanation/decisions.md#one-topic-one-partition).
 
 A topic is named up to version 12 and has an id from version 13 on (KIP-516); the other field is then empty.
 """

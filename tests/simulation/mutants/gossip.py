@@ -1,4 +1,4 @@
-"""Mutants of gossip, which may say where a voter is, and nothing else (docs/PROTOCOL.md#gossip)."""
+"""Mutants of gossip, which may say where a voter is, and nothing else (docs/explanation/protocol.md#gossip)."""
 
 from __future__ import annotations
 

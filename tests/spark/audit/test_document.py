@@ -1,4 +1,4 @@
-"""What docs/SPARK.md shows of the audit is run as it stands there, and prints what it says."""
+"""What docs/how-to/spark.md shows of the audit is run as it stands there, and prints what it says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.programs import REPOSITORY
 
 from .conftest import PARTITION
 
-SECTION = (REPOSITORY / "docs" / "SPARK.md").read_text(encoding="utf-8").partition("\n## Audit\n")[2]
+SECTION = (REPOSITORY / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8").partition("\n## Audit\n")[2]
 
 
 def test_the_program_prints_what_it_says(backups: Path, tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_the_program_prints_what_it_says(backups: Path, tmp_path: Path) -> None:
     assert '"backups/' in program
     printed = StringIO()
     with redirect_stdout(printed):
-        exec(compile(program.replace('"backups/', f'"{tmp_path}/backups/'), "docs/SPARK.md", "exec"), {})
+        exec(compile(program.replace('"backups/', f'"{tmp_path}/backups/'), "docs/how-to/spark.md", "exec"), {})
     assert printed.getvalue().replace(f"{tmp_path}/", "") == output
 
 
