@@ -10,7 +10,7 @@ import trio
 from benchmarks.children import BenchmarkError
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, LIST_OFFSETS, PRODUCE, READ_INDEX
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
 from kraft_trio.wire.apis.list_offsets import LATEST, ListOffsetsPartition, ListOffsetsRequest

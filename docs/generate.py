@@ -51,7 +51,7 @@ from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
-from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 

@@ -20,8 +20,8 @@ from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.directory import random_directory_id
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.directory.directory import random_directory_id
 from kraft_trio.wire.api import DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest

@@ -19,7 +19,7 @@ from harness.ports import free_ports
 from harness.quorum import random_uuid
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
-from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, decode_meta_properties
 from kraft_trio.wire.api import ADD_RAFT_VOTER, DESCRIBE_QUORUM, INCREMENTAL_ALTER_CONFIGS, REMOVE_RAFT_VOTER, Api
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, DescribeQuorumResponse

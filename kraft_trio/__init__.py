@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, VersionRange
     from kraft_trio.protocol.voter_set import Voter, VoterSet
     from kraft_trio.running import open_node, run_node
-    from kraft_trio.storage.batch import NewRecord, Record
+    from kraft_trio.storage.batches.batch import NewRecord, Record
     from kraft_trio.wire.error_codes import ErrorCode
 else:
     _MODULE_OF = {
@@ -91,7 +91,7 @@ else:
             "protocol.voter_set": "Voter VoterSet",
             "application.serde": "MsgpackSerde RawSerde Serde",
             "application.state_machine": "BatchStateMachine Committed StateMachine StateSnapshots",
-            "storage.batch": "NewRecord Record",
+            "storage.batches.batch": "NewRecord Record",
             "wire.error_codes": "ErrorCode",
         }.items()
         for name in names.split()

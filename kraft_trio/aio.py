@@ -34,7 +34,7 @@ from kraft_trio.portal import (
 )
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.running import BatchOptions, Options
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from kraft_trio.surfacing import raise_in_coroutine
 
 T = TypeVar("T")

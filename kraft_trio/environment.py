@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.record_thread import OffLoop, RecordThread
-from kraft_trio.storage.syncs_in_place import SyncsInPlace
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.record_thread import OffLoop, RecordThread
+from kraft_trio.storage.disk.syncs_in_place import SyncsInPlace
 from kraft_trio.wire.network import Network
 
 
@@ -72,7 +72,7 @@ class Environment:
     @classmethod
     def real(cls) -> Environment:
         """TCP, the file system, a randomly seeded generator and the system's clock."""
-        from kraft_trio.storage.real_disk import RealDisk
+        from kraft_trio.storage.disk.real_disk import RealDisk
         from kraft_trio.wire.tcp_network import TcpNetwork
 
         return cls(network=TcpNetwork(), disk=RealDisk(), syncs_in_place=SyncsInPlace())

@@ -18,13 +18,13 @@ from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
 from kraft_trio.security.client_network import peer_network
-from kraft_trio.storage.directory import (
+from kraft_trio.storage.directory.directory import (
     format_directory,
     random_directory_id,
     read_meta_properties,
     refuse_other_topic,
 )
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 def random_uuid() -> str:

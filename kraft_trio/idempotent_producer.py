@@ -23,7 +23,7 @@ from kraft_trio.errors import (
     UnsupportedVersionError,
 )
 from kraft_trio.protocol.producers import MAX_SEQUENCE
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode

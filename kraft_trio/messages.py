@@ -16,7 +16,7 @@ from kraft_trio.protocol.read_barrier import ReadIndex
 from kraft_trio.protocol.roles import Prospective, Role
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch_header import BatchHeader
+from kraft_trio.storage.batches.batch_header import BatchHeader
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

@@ -26,8 +26,8 @@ from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, VersionRange
-from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.new_record_check import check_new_record
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.batches.new_record_check import check_new_record
 from kraft_trio.surfacing import raise_in_coroutine
 
 T = TypeVar("T", default=Any)

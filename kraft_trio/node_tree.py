@@ -56,12 +56,12 @@ from kraft_trio.protocol.waits import reconnect_backoff_max_ms
 from kraft_trio.security.access_control import AccessControl
 from kraft_trio.security.secured_network import secured
 from kraft_trio.security.watched_files import WatchedFiles, look_at_all
-from kraft_trio.storage.boot_counter import BootCounter
-from kraft_trio.storage.directory import LockedDirectory
-from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.boot_counter import BootCounter
+from kraft_trio.storage.directory.directory import LockedDirectory
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
+from kraft_trio.storage.disk.disk_reserve import DiskReserve
+from kraft_trio.storage.log.log import Log
 
 LOOK_EVERY_S: Final = 1.0
 

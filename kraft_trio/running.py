@@ -29,15 +29,15 @@ from kraft_trio.node import Node
 from kraft_trio.node_tree import NodeTree
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.security.watched_files import reload_all
-from kraft_trio.storage.directory import LockedDirectory, refuse_other_topic
-from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.other_logs import warn_of_other_logs
-from kraft_trio.storage.quarantine import refuse_damaged
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
-from kraft_trio.storage.static_voters import check_static_voters
+from kraft_trio.storage.checks.quarantine import refuse_damaged
+from kraft_trio.storage.directory.directory import LockedDirectory, refuse_other_topic
+from kraft_trio.storage.directory.other_logs import warn_of_other_logs
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.directory.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.storage.disk.disk_reserve import DiskReserve
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.log.static_voters import check_static_voters
 from kraft_trio.surfacing import raise_as_it_is, raise_in_coroutine, surfacing
 from kraft_trio.tracing.event_feed import EventFeed
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace

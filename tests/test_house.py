@@ -131,8 +131,8 @@ def test_table_with_and_without_before() -> None:
 
 def test_append_passes_files_of_the_nodes() -> None:
     append = passes.measure("append", runs=1)["append"]
-    assert {"node.py", "storage/log_append.py"} <= append.there <= append.anywhere
+    assert {"node.py", "storage/segments/log_append.py"} <= append.there <= append.anywhere
     assert "protocol/high_watermark.py" in append.there
     followers = append.files.keys() - {append.asked}
-    assert all("storage/log_append.py" in append.files[node] for node in followers)
+    assert all("storage/segments/log_append.py" in append.files[node] for node in followers)
     assert not any(file.startswith(("simulation/", "testing/")) for file in append.anywhere)

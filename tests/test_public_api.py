@@ -19,10 +19,10 @@ import kraft_trio.client
 from kraft_trio import ConfigError, NodeConfig, StorageError, VoterSet, first_voter, format_node, random_uuid
 from kraft_trio.config import parse_config
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_from_text
-from kraft_trio.storage.directory import LockedDirectory, partition_path
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.directory import LockedDirectory, partition_path
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
 
 OF_PYTHON = {"Sequence", "Mapping", "None", "ValueError"}
 

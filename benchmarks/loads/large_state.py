@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import TypeVar
 
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 STATE_BYTES = "BENCHMARK_STATE_BYTES"
 RECORD_BYTES = "BENCHMARK_RECORD_BYTES"

@@ -12,10 +12,10 @@ import click
 import trio
 
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
 
 CHUNK_BYTES = 1 << 20
 TIMESTAMP_MS = 1_700_000_000_000

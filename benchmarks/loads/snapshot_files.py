@@ -20,13 +20,13 @@ from benchmarks.loads.large_state import different_values, repeated
 from benchmarks.measurement import percentile
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, check_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 SNAPSHOT_ID = OffsetAndEpoch(1_000_000_000, 1)
 KEY = b"a key of 16 byte"

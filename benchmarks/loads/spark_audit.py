@@ -12,12 +12,12 @@ import click
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.control_records import LeaderChange
-from kraft_trio.storage.leader_epoch_checkpoint import encode_leader_epochs
-from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
-from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
-from kraft_trio.storage.quorum_state import encode_quorum_state, with_crc
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.control_records import LeaderChange
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state, with_crc
+from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.segments.leader_epoch_checkpoint import encode_leader_epochs
 
 PARTITION = "__cluster_metadata-0"
 SEGMENT_BYTES = 64 * 1024 * 1024

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraft_trio.spark.partitions import DirectoryReader
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
-from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 
 PARTITION = "__cluster_metadata-0"
 SEGMENT_BYTES = 2**30

@@ -16,7 +16,7 @@ from kraft_trio.spark.pieces import plan_pieces
 from kraft_trio.spark.reading import ReadPlan, read_pieces
 from kraft_trio.spark.replicas import find_replicas
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     NewRecord,
     check_crc,
     decode_records,

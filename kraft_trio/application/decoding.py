@@ -9,7 +9,7 @@ from kraft_trio.application.serde import Serde
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.errors import BadRecordError, SerdeError
 from kraft_trio.logs import get_logger
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from typing import Final
 
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 _Key = bytes | int
 """A record's key, or a unique number for a record without a key."""

@@ -21,7 +21,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.request_ids import request_id_from_bytes
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable, Standing
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 T = TypeVar("T")
 R = TypeVar("R")

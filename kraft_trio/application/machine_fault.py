@@ -14,7 +14,7 @@ import trio
 
 from kraft_trio.application.state_machine import StateSnapshots
 from kraft_trio.errors import BadRecordError, StorageError, StorageFailure, leaves
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 
 class MachineFault(Exception):

@@ -10,7 +10,7 @@ import msgpack
 
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 _MARK: Final = "kraft.requests"
 """The header of a snapshot's first record.  Its value is the number of requests, whose records follow."""

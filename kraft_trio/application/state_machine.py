@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 import attrs
 from typing_extensions import TypeVar
 
-from kraft_trio.storage.batch import NewRecord, Record, RecordHeaders
+from kraft_trio.storage.batches.batch import NewRecord, Record, RecordHeaders
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)

@@ -14,7 +14,7 @@ from kraft_trio.cli.audit_display import AuditProgress, show
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError, StorageError
-from kraft_trio.storage.created_files import DIRECTORY_MODE
+from kraft_trio.storage.disk.created_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

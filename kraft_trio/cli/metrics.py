@@ -13,7 +13,7 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.metrics.definitions import Metric, metrics_of
 from kraft_trio.metrics.metrics_file import METRICS_FILE, MetricsRead, read_metrics
-from kraft_trio.storage.disk import join
+from kraft_trio.storage.disk.disk import join
 
 _STALE_AFTER_INTERVALS = 3
 _STALE_AFTER_AT_LEAST_S = 3.0

@@ -23,8 +23,8 @@ from kraft_trio.diagnosis.quorum_situation import Situation
 from kraft_trio.errors import NetworkError, ProtocolError, RefusedError, UnsupportedVersionError
 from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.snapshot_reader import SnapshotBatches
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.snapshots.snapshot_reader import SnapshotBatches
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.network import Network
 

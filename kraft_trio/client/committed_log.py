@@ -10,10 +10,10 @@ import attrs
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, check_crc
-from kraft_trio.storage.batch_header import BatchHeader, iter_headers, whole_batches_size
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_chunks import record_chunks
+from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, check_crc
+from kraft_trio.storage.batches.batch_header import BatchHeader, iter_headers, whole_batches_size
+from kraft_trio.storage.batches.record_chunks import record_chunks
+from kraft_trio.storage.disk.disk import Buffer
 from kraft_trio.wire.error_codes import ErrorCode
 
 PIECE_BYTES: Final = 1024 * 1024

@@ -14,9 +14,9 @@ from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderKeepe
 from kraft_trio.client.record_reader import RecordReader
 from kraft_trio.errors import ClientClosedError, EncodeError, RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
-from kraft_trio.storage.new_record_check import check_new_record, largest_record_size
-from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
+from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
+from kraft_trio.storage.batches.new_record_check import check_new_record, largest_record_size
+from kraft_trio.storage.batches.record_limits import BATCH_OVERHEAD_BYTES, MAX_RECORDS, RECORD_OVERHEAD_BYTES
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
 

@@ -10,11 +10,11 @@ import trio
 from kraft_trio.client.committed_log import CommittedBatch
 from kraft_trio.client.metadata_tail import MetadataTail
 from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError, StorageError, StorageFailure
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.snapshot_download import SnapshotDownload
-from kraft_trio.storage.snapshot_reader import ControlState, SnapshotBatch, SnapshotSummary, control_state_of
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.snapshots.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotBatch, SnapshotSummary, control_state_of
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 NOTHING: Final = ControlState(-1)
 """The state at the start of a log."""

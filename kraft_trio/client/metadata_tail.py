@@ -11,9 +11,9 @@ from kraft_trio.client.committed_log import PIECE_BYTES, CommittedBatch, committ
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.protocol.metadata_transactions import TransactionFold
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import decode_control_batch
-from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.batches.batch import decode_control_batch
+from kraft_trio.storage.batches.control_records import KRaftVersion, VotersRecord
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 MAX_BYTES: Final = 256 * 1024 * 1024

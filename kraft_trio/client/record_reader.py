@@ -10,8 +10,8 @@ import trio
 
 from kraft_trio.client.leader_finder import LeaderKeeper
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
-from kraft_trio.storage.batch import Record, check_crc, iter_headers, whole_batches_size
-from kraft_trio.storage.record_chunks import record_chunks
+from kraft_trio.storage.batches.batch import Record, check_crc, iter_headers, whole_batches_size
+from kraft_trio.storage.batches.record_chunks import record_chunks
 from kraft_trio.wire.error_codes import ErrorCode
 
 MAX_WAIT_MS: Final = 500

@@ -18,10 +18,10 @@ from kraft_trio.client.snapshot_piece import snapshot_piece
 from kraft_trio.errors import DiskFullError, NetworkError, ProtocolError, RefusedError, StorageError, StorageFailure
 from kraft_trio.protocol.kafka_records import METADATA_TOPIC
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.snapshot_download import SnapshotDownload
-from kraft_trio.storage.snapshot_reader import SnapshotSummary
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.snapshots.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshots.snapshot_reader import SnapshotSummary
 from kraft_trio.wire.api import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.network import Network

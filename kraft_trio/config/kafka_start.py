@@ -8,8 +8,8 @@ from kraft_trio.config.fields import KEY_OF_FIELD
 from kraft_trio.config.node_config import NodeConfig
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.kafka_records import METADATA_TOPIC
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.kafka_directory import trace_of_kafka
+from kraft_trio.storage.directory.kafka_directory import trace_of_kafka
+from kraft_trio.storage.disk.disk import Disk
 
 _SHOWN: Final = 3
 _INSTEAD: Final = "start Kafka there with bin/kafka-server-start.sh"

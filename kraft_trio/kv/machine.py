@@ -21,7 +21,7 @@ from kraft_trio.kv.snapshot_records import load_state, state_records
 from kraft_trio.kv.space import LEASE_COST, Space, put_cost, txn_cost
 from kraft_trio.kv.store import Store
 from kraft_trio.kv.transactions import execute_txn, is_short_txn
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 R = TypeVar("R")
 MAX_MEMBERS: Final = 1000

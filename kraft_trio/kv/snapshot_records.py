@@ -12,7 +12,7 @@ from kraft_trio.kv.leases import Lease, Leases
 from kraft_trio.kv.responses import KeyValue
 from kraft_trio.kv.space import Space
 from kraft_trio.kv.store import Store
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 _FORMAT: Final = 1
 _LEASE: Final = "l"

@@ -12,8 +12,8 @@ from kraft_trio.messages import QuorumView
 from kraft_trio.metrics.window import Window
 from kraft_trio.protocol.roles import Candidate, Leader, Prospective
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.segments.log_append import PlannedBatch
 
 SYNC_SAMPLES: Final = 512
 """The newest syncs, of which the 99th percentile is taken."""

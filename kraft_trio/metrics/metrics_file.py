@@ -15,8 +15,8 @@ from kraft_trio.errors import StorageError
 from kraft_trio.logs import get_logger
 from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS, NODE_LABEL
 from kraft_trio.metrics.node_metrics import NodeMetrics
-from kraft_trio.storage.created_files import READABLE_MODE
-from kraft_trio.storage.disk import Disk, join
+from kraft_trio.storage.disk.created_files import READABLE_MODE
+from kraft_trio.storage.disk.disk import Disk, join
 
 log = get_logger(__name__)
 

@@ -26,7 +26,7 @@ from kraft_trio.metrics.stall_watch import StallWatch
 from kraft_trio.metrics.text_format import Family, Sample, as_text, families
 from kraft_trio.protocol.roles import Follower, Leader, Prospective, Unattached, vote_of
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -28,9 +28,9 @@ from kraft_trio.simulation.observing import ReplicaWatch
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.strict_reader import StrictReader
 from kraft_trio.simulation.world import EPOCH_MS, World
-from kraft_trio.storage.batch import NewRecord, Record
-from kraft_trio.storage.directory import format_directory, partition_path
-from kraft_trio.storage.record_thread import InLoop
+from kraft_trio.storage.batches.batch import NewRecord, Record
+from kraft_trio.storage.directory.directory import format_directory, partition_path
+from kraft_trio.storage.disk.record_thread import InLoop
 
 SYNC_LATENCY_S = (0.0001, 0.002)
 """The bounds of an fsync's duration, unless a fault changes it."""

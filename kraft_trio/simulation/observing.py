@@ -17,10 +17,10 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.world import World
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.control_records import VotersRecord
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.batches.control_records import VotersRecord
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.segments.log_append import PlannedBatch
 from kraft_trio.tracing.node_events import NodeEvents
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from kraft_trio.simulation.facts.committed import NOTHING, digest_after
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 _FORGOTTEN: Final = b"forgotten"
 

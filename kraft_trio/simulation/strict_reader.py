@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import iter_headers
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.kafka_readable import why_kafka_cannot_read
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.batches.batch import iter_headers
+from kraft_trio.storage.batches.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.log_append import PlannedBatch
 
 SOFTWARE: Final = ("apache-kafka-java", "4.1.0")
 """Name and version, as Kafka's clients and replicas give them in ApiVersions."""

@@ -28,7 +28,7 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT, Setup
 from kraft_trio.simulation.violation import InvariantViolated, Violation
-from kraft_trio.storage.directory import random_directory_id
+from kraft_trio.storage.directory.directory import random_directory_id
 from kraft_trio.tracing.events import NO_STATE, NodeState, Trace, TraceEvent
 
 REST_ON_PROMISES: Final = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 19, 21, 25})

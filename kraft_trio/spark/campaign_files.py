@@ -21,7 +21,7 @@ from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 from kraft_trio.spark.decoding.trace_events import trace_batches
 from kraft_trio.spark.schemas import TRACE, Column, arrow_schema
-from kraft_trio.storage.created_files import DIRECTORY_MODE, write_own_text
+from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, write_own_text
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 

@@ -12,7 +12,7 @@ from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.files import join
 from kraft_trio.spark.replicas import Replica, StoredFile
-from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 
 MOST_TASKS = 100_000
 """A query has about this many tasks at most: Spark's driver keeps all of them in memory."""

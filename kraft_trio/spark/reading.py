@@ -26,7 +26,7 @@ from kraft_trio.spark.files import files_of, printable, read_all
 from kraft_trio.spark.pieces import Kind, NextSegment, Piece
 from kraft_trio.spark.schemas import CONTENTS, ERROR
 from kraft_trio.spark.values import NEEDED, with_values
-from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
 
 ROWS_A_BATCH = 10_000
 """The batch size with the lowest cost per row in Spark."""

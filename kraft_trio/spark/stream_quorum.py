@@ -18,7 +18,7 @@ from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.errors import KraftError, NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
+from kraft_trio.storage.batches.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
 from kraft_trio.wire.apis.describe_quorum import DescribedProducer
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode

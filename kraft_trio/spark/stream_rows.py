@@ -25,7 +25,7 @@ from kraft_trio.spark.schemas import ERROR, arrow_schema
 from kraft_trio.spark.stream_columns import RETRIES, live_columns
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import LiveOptions
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE
 
 ROWS_AT_ONCE: Final = 10_000
 

@@ -25,7 +25,7 @@ from kraft_trio.spark.stream_quorum import QuorumAddress
 from kraft_trio.spark.write_batches import RowBatch, first_difference
 from kraft_trio.spark.write_completeness import ELSE, RepeatedWriteError
 from kraft_trio.spark.write_identity import PartitionWrite
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, encode_batch
+from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, encode_batch
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode
 from kraft_trio.wire.network import Network

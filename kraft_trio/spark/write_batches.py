@@ -9,7 +9,7 @@ import attrs
 
 from kraft_trio.client.log_client import split_into_batches
 from kraft_trio.errors import RecordTooLargeError
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 
 @attrs.frozen

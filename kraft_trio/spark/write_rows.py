@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
-from kraft_trio.storage.batch import NewRecord, RecordHeaders
+from kraft_trio.storage.batches.batch import NewRecord, RecordHeaders
 
 KEY: Final = "key"
 VALUE: Final = "value"

@@ -31,7 +31,7 @@ from kraft_trio.spark.write_identity import PartitionWrite, Write
 from kraft_trio.spark.write_offsets import Appended, write_offsets
 from kraft_trio.spark.write_options import WriteOptions, read_stream_write_options, read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 
 log = logging.getLogger(__name__)
 

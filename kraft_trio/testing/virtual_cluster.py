@@ -21,7 +21,7 @@ from kraft_trio.simulation.deterministic import run_deterministically, run_queue
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.setup import Setup
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from kraft_trio.logs import get_logger
-from kraft_trio.storage.created_files import open_own
+from kraft_trio.storage.disk.created_files import open_own
 
 log = get_logger(__name__)
 

@@ -19,7 +19,7 @@ import msgpack
 
 from kraft_trio.application.serde import problems_of
 from kraft_trio.errors import KraftError
-from kraft_trio.storage.created_files import open_own
+from kraft_trio.storage.disk.created_files import open_own
 from kraft_trio.tracing.events import Trace, TraceEvent
 
 if TYPE_CHECKING:

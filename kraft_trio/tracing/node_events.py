@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.batches.control_records import VotersRecord
 
 Note = Callable[..., object]
 """`Trace.record`, or a function with the same parameters."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from kraft_trio.actors.waiting.published import Published
 from kraft_trio.messages import QuorumView
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey, directory_id_to_text
-from kraft_trio.storage.batch import NewRecord, Record, decode_control_batch, peek_header
-from kraft_trio.storage.control_records import VotersRecord
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.batches.batch import NewRecord, Record, decode_control_batch, peek_header
+from kraft_trio.storage.batches.control_records import VotersRecord
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.log_append import PlannedBatch
 from kraft_trio.tracing.background_file import BackgroundFile
 from kraft_trio.tracing.events import NO_STATE, NodeState, event_of
 from kraft_trio.tracing.files import TraceHeader, packed_event, packed_header

@@ -22,7 +22,7 @@ from kraft_trio.kv.requests import (
     RangeRequest,
     TxnRequest,
 )
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from scripts.attacks.arena import HANG_S, Arena
 from scripts.attacks.quorum import KV, WITH_KEYS
 from scripts.attacks.requests import produce_frame

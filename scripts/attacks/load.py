@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from scripts.attacks.arena import Arena, Hostile, refusable
 from scripts.attacks.requests import produce_frame
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.node import NodeProcess
-from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers
 from scripts.attacks.arena import Arena
 from scripts.attacks.requests import produce_frame
 

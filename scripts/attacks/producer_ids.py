@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import INIT_PRODUCER_ID
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from scripts.attacks.arena import Arena, frame_of, refusable

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import API_VERSIONS, FETCH, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest

@@ -6,8 +6,8 @@ import lz4.frame
 import zstandard
 
 from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
-from kraft_trio.storage.batch_header import Compression
-from kraft_trio.storage.varint import encode_varint
+from kraft_trio.storage.batches.batch_header import Compression
+from kraft_trio.storage.batches.varint import encode_varint
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode

@@ -13,7 +13,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.requests import LeaseKeepAliveRequest
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, iter_headers
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, encode_batch, iter_headers
 from kraft_trio.wire.api import API_VERSIONS, FETCH, INIT_PRODUCER_ID, PRODUCE
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest

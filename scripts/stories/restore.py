@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 from scripts.stories.node import StoryError
 from scripts.stories.story import Story
 

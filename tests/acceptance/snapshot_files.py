@@ -15,10 +15,10 @@ import attrs
 from harness.node import NodeProcess
 from kraft_trio.cli import run as run_command_line
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import decode_records
-from kraft_trio.storage.partition_files import CHECKPOINT, LOG, checkpoint_ids, checkpoint_name, offsets_of
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot, read_control_state
+from kraft_trio.storage.batches.batch import decode_records
+from kraft_trio.storage.disk.partition_files import CHECKPOINT, LOG, checkpoint_ids, checkpoint_name, offsets_of
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, open_snapshot, read_control_state
 
 PART = f"{CHECKPOINT}.part"
 DELETED = ".deleted"

@@ -13,8 +13,8 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from harness.quorum import NO_TOPIC_ID, TOPIC, Quorum, produce_batch
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
-from kraft_trio.storage.batch_header import patch_crc
+from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.batches.batch_header import patch_crc
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode

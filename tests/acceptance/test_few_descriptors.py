@@ -6,7 +6,7 @@ import pytest
 
 from harness.quorum import Quorum, produce_batch
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 

@@ -13,8 +13,8 @@ from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import DiskFullError
-from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES
-from kraft_trio.storage.part_file import SPARED_BYTES
+from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE, RESERVE_BYTES
+from kraft_trio.storage.disk.part_file import SPARED_BYTES
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.mounts import SmallDisk, quorum_on, small_disk
 from tests.acceptance.readers import read_with_confluent

@@ -19,7 +19,7 @@ from harness.waiting import wait_until
 from kraft_trio.config.jaas import PLAIN_MODULE
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.protocol.types import Endpoint, Endpoints, VersionRange
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.tracing.event_feed import KINDS
 from kraft_trio.tracing.files import open_trace
 from kraft_trio.wire.api import (

@@ -10,7 +10,7 @@ from harness.node import NodeProcess
 from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, QUICK, TOPIC, Quorum
 from harness.raw_connection import RawConnection
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import INIT_PRODUCER_ID, PRODUCE
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest

@@ -22,7 +22,7 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum, produce_batch, random_uuid
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.readers import read_with_confluent, read_with_kafka_python

@@ -12,7 +12,7 @@ import pytest
 from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import peek_header
+from kraft_trio.storage.batches.batch import peek_header
 from kraft_trio.tracing.events import Detail, TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, open_trace
 from tests.acceptance.conftest import MakeQuorum

@@ -9,8 +9,8 @@ import pytest
 from harness.node import NodeProcess
 from harness.quorum import Quorum, produce_batch
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import NewRecord, Record, encode_batch
-from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.batches.batch import NewRecord, Record, encode_batch
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.acceptance.conftest import MakeQuorum
 

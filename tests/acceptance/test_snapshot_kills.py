@@ -17,7 +17,7 @@ from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.partition_files import CHECKPOINT, LOG, checkpoint_ids, checkpoint_name
+from kraft_trio.storage.disk.partition_files import CHECKPOINT, LOG, checkpoint_ids, checkpoint_name
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.directory_events import Change, DirectoryEvents, Event
 from tests.acceptance.keyed_writer import BackgroundWriter, KeyedWriter

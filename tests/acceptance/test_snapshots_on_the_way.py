@@ -16,10 +16,10 @@ from harness.quorum import Quorum
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until
 from kraft_trio.protocol.types import Endpoints, OffsetAndEpoch
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.directory import read_meta_properties
-from kraft_trio.storage.partition_files import CHECKPOINT, checkpoint_ids
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.directory.directory import read_meta_properties
+from kraft_trio.storage.disk.partition_files import CHECKPOINT, checkpoint_ids
+from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.wire.api import ADD_RAFT_VOTER
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse

@@ -14,8 +14,8 @@ import pytest
 from harness.quorum import TOPIC
 from harness.raw_connection import RawConnection
 from harness.waiting import WAIT_SECONDS, wait_until
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 from kraft_trio.wire.api import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.error_codes import ErrorCode

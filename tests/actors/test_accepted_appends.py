@@ -13,9 +13,9 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.steps_disk import FullDisk
-from kraft_trio.storage.batch_header import peek_header
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.batches.batch_header import peek_header
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.segments.log_append import PlannedBatch
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in

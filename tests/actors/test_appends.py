@@ -12,7 +12,7 @@ import trio.testing
 from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 from kraft_trio.wire.api import INIT_PRODUCER_ID, PRODUCE
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster, run_on_cluster

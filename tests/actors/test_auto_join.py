@@ -10,7 +10,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
 from kraft_trio.wire.api import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.new_disk import replace_disk_of_a_follower

@@ -14,8 +14,8 @@ from kraft_trio.limits.voter_change_rate import VoterChangeRate
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.compression import Compression
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.compression import Compression
 from kraft_trio.wire.api import ADD_RAFT_VOTER, FETCH, UPDATE_RAFT_VOTER
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest

@@ -12,7 +12,7 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
-from kraft_trio.storage.part_file import SPARED_BYTES
+from kraft_trio.storage.disk.part_file import SPARED_BYTES
 from tests.support.trimming import (
     Requests,
     append,

@@ -14,7 +14,7 @@ from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownE
 from kraft_trio.node import Node
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from tests.support.ledger import Ledgers
 from tests.support.on_cluster import on_cluster
 from tests.support.public_calls import waiting_methods

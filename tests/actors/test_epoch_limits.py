@@ -19,7 +19,7 @@ from kraft_trio.protocol.types import Endpoints
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.quorum_state import decode_quorum_state, encode_quorum_state, with_crc
+from kraft_trio.storage.directory.quorum_state import decode_quorum_state, encode_quorum_state, with_crc
 from kraft_trio.wire.api import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest

@@ -16,8 +16,8 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
 from kraft_trio.status.health import readiness
 from kraft_trio.status.own_view import own_view
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.part_file import SPARED_BYTES
+from kraft_trio.storage.disk.part_file import SPARED_BYTES
+from kraft_trio.storage.log.log import Log
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.on_cluster import on_cluster

@@ -14,9 +14,9 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
-from kraft_trio.storage.snapshots import Snapshots
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from kraft_trio.storage.snapshots.snapshots import Snapshots
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.error_codes import ErrorCode

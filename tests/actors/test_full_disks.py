@@ -10,8 +10,8 @@ import trio
 from kraft_trio.errors import DiskFullError, OutcomeUnknownError
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.disk_reserve import DISK_RESERVE
+from kraft_trio.storage.disk.disk import join
+from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
 

@@ -17,7 +17,7 @@ from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
-from kraft_trio.storage.batch import peek_header
+from kraft_trio.storage.batches.batch import peek_header
 from kraft_trio.wire.api import API_VERSIONS, DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest

@@ -22,7 +22,7 @@ from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
-from kraft_trio.storage.directory import format_directory
+from kraft_trio.storage.directory.directory import format_directory
 from kraft_trio.wire.api import API_VERSIONS, APIS, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiRange, ApiVersionsRequest, ApiVersionsResponse, SupportedFeature
 from kraft_trio.wire.apis.controller_registration import (

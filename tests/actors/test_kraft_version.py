@@ -15,8 +15,8 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRa
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.batch import decode_control_batch
-from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
+from kraft_trio.storage.batches.batch import decode_control_batch
+from kraft_trio.storage.batches.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.api import API_VERSIONS, UPDATE_FEATURES
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpgradeType

@@ -14,7 +14,7 @@ from kraft_trio.messages import LeadershipLost, QuorumView
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader, Role
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster, run_on_cluster
 

@@ -18,9 +18,9 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
 from tests.storage.support import DIRECTORY, batch, open_log, take_snapshot, write_snapshot
 from tests.support import sizes

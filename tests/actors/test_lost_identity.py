@@ -16,7 +16,7 @@ from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.expectations import values_of
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.quorum_state import encode_quorum_state
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 

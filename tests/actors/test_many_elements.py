@@ -22,7 +22,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, Offs
 from kraft_trio.security.authorization import ANONYMOUS
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     ALTER_PARTITION_REASSIGNMENTS,

@@ -18,7 +18,7 @@ from kraft_trio.messages import FetchReceived, Stamp
 from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.epoch_context import lone_epoch

@@ -6,7 +6,7 @@ import pytest
 
 from kraft_trio.actors.snapshots.snapshot_server import MAX_KEPT, PieceMemory
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import DiskFile
+from kraft_trio.storage.disk.disk import DiskFile
 
 CONTENT = b"".join(b"%09d;" % number for number in range(100))
 

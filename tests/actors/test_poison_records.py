@@ -17,7 +17,7 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.world import World
 from kraft_trio.status.health import liveness, readiness
 from kraft_trio.status.own_view import own_view
-from kraft_trio.storage.batch import Compression, encode_batch
+from kraft_trio.storage.batches.batch import Compression, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.kv.gateways import KvMachines, gateways, kv_setup
 from tests.support.ledger import Ledger, Ledgers, restart_from_snapshots

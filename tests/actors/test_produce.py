@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster

@@ -13,9 +13,9 @@ import trio.testing
 from kraft_trio.actors.application.record_checker import RecordChecker
 from kraft_trio.errors import ProtocolError, RecordTooLargeError
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import peek_header
-from kraft_trio.storage.batch_header import Compression
-from kraft_trio.storage.record_limits import MAX_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.batch import peek_header
+from kraft_trio.storage.batches.batch_header import Compression
+from kraft_trio.storage.batches.record_limits import MAX_HEADERS, MAX_RECORDS
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode

@@ -14,8 +14,8 @@ from kraft_trio.protocol.roles import Follower, Resigned
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.batch import decode_control_batch
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.storage.batches.batch import decode_control_batch
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, VotersRecord
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster

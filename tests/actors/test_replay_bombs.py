@@ -14,9 +14,9 @@ from kraft_trio.actors.application.record_decoder import MOST_RECORDS, RecordDec
 from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.errors import CorruptLogError
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.storage.batch import Record, peek_header
-from kraft_trio.storage.batch_header import Compression
-from kraft_trio.storage.record_limits import MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.batch import Record, peek_header
+from kraft_trio.storage.batches.batch_header import Compression
+from kraft_trio.storage.batches.record_limits import MAX_READ_HEADERS, MAX_RECORDS
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support import bombs
 from tests.support.on_cluster import run_on_cluster

@@ -19,7 +19,7 @@ from kraft_trio.errors import KraftError, NetworkError, StorageFailure
 from kraft_trio.node import Node
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.simulation import Cluster, InvariantViolated, Setup
-from kraft_trio.storage.log_state import LogState
+from kraft_trio.storage.log.log_state import LogState
 from kraft_trio.wire.api import DESCRIBE_QUORUM, LIST_OFFSETS, METADATA, REMOVE_RAFT_VOTER
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest

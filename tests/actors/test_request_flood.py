@@ -10,7 +10,7 @@ import trio
 
 from kraft_trio.errors import KraftError
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from tests.support.on_cluster import on_cluster

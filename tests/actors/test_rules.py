@@ -35,8 +35,8 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import OneVotePerEpoch
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, peek_header
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, peek_header
+from kraft_trio.storage.batches.control_records import VotersRecord
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.apis.vote import VoteRequest, VoteResponse

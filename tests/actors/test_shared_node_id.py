@@ -21,7 +21,7 @@ from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.directory import format_directory
+from kraft_trio.storage.directory.directory import format_directory
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 

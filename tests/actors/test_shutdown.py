@@ -12,7 +12,7 @@ from kraft_trio.protocol.roles import Follower, Leader, Prospective, Resigned
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.link_faults import FrameFate, frames_of
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import END_QUORUM_EPOCH
 from tests.support.logs import values_in

@@ -12,11 +12,11 @@ from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from kraft_trio.wire.api import API_VERSIONS, FETCH, FETCH_SNAPSHOT, READ_INDEX, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiRange, ApiVersionsResponse
 from kraft_trio.wire.apis.controller_registration import CONTROLLER_REGISTRATION

@@ -12,8 +12,8 @@ from kraft_trio.actors.snapshots import snapshot_scrubber
 from kraft_trio.actors.snapshots.snapshot_scrubber import RECHECK_S, SnapshotScrubber
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.log.log import Log
 from tests.storage.support import log_with_snapshot
 
 REPLICAS = [ReplicaKey(2), ReplicaKey(3)]

@@ -14,8 +14,8 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.other_logs import warn_of_other_logs
-from kraft_trio.storage.quorum_state import encode_quorum_state
+from kraft_trio.storage.directory.other_logs import warn_of_other_logs
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 

@@ -20,9 +20,9 @@ from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.violation import InvariantViolated
-from kraft_trio.storage.batch import NewRecord, Record
-from kraft_trio.storage.record_thread import InLoop
-from kraft_trio.storage.snapshot_reader import check_snapshot
+from kraft_trio.storage.batches.batch import NewRecord, Record
+from kraft_trio.storage.disk.record_thread import InLoop
+from kraft_trio.storage.snapshots.snapshot_reader import check_snapshot
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.storage.support import log_with_snapshot
 from tests.support.on_cluster import on_cluster, run_on_cluster

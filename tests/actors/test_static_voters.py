@@ -21,7 +21,7 @@ from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.expectations import values_of
 from kraft_trio.status.own_view import own_view
-from kraft_trio.storage.quorum_state import QuorumStateFile, StoredVoters, encode_quorum_state
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile, StoredVoters, encode_quorum_state
 from tests.support.lone_node import lone_environment, lone_node
 from tests.support.on_cluster import on_cluster, run_on_cluster
 from tests.support.trimming import append, on_trimming_cluster, trimmed

@@ -12,7 +12,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.part_file import PART_SUFFIX
+from kraft_trio.storage.disk.part_file import PART_SUFFIX
 from kraft_trio.wire.api import API_VERSIONS, FETCH, FETCH_SNAPSHOT, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse
 from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest

@@ -13,8 +13,8 @@ from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import VotersRecord
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import UPDATE_RAFT_VOTER, advertised_ranges
 from kraft_trio.wire.apis.api_versions import ApiVersionsResponse

@@ -12,8 +12,8 @@ from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID, LISTENER, PORT
-from kraft_trio.storage.boot_counter import BootCounter
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.control_records import VotersRecord
+from kraft_trio.storage.directory.boot_counter import BootCounter
 from kraft_trio.wire.api import DISCOVER_VOTERS
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest, DiscoverVotersResponse
 from kraft_trio.wire.error_codes import ErrorCode

@@ -12,7 +12,7 @@ from kraft_trio.errors import NodeClosedError
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster, run_on_cluster
 

@@ -12,7 +12,7 @@ from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.application.state_machine import Committed
 from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.errors import ConfigError
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 from tests.support.ledger import Ledger
 
 HERE = "tests.application.test_configured_state_machine"

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from kraft_trio.application.latest_by_key import LatestByKey
-from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, peek_header
+from kraft_trio.storage.batches.batch import NewRecord, Record, decode_records, encode_batch, peek_header
 from tests.support import sizes
 
 NOW_MS: Final = 1_000

@@ -11,7 +11,7 @@ from kraft_trio.application.request_records import load_requests, request_record
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.protocol.request_ids import new_request_id
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 REQUEST = AppliedRequest(new_request_id(1000, 1), 1001, b"outcome")
 OLD = [

@@ -19,8 +19,8 @@ from kraft_trio.cli.logs.log_dump import control_fields
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.batches.control_records import (
     KRaftVersion,
     LeaderChange,
     SnapshotFooter,

@@ -13,7 +13,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import FeatureLevels, FeatureMetadata, NodeView, NoLeader, QuorumDescription
 from kraft_trio.errors import KraftError
 from kraft_trio.protocol.types import Endpoint, Endpoints, VersionRange
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\nLeaderId: 666\u202e\u200b\x9b31m"
 COMMAND = ["metadata-quorum", "--bootstrap-controller", "127.0.0.1:9", "describe"]

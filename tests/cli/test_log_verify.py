@@ -19,10 +19,10 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
-from kraft_trio.storage.quorum_state import encode_quorum_state
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files, open_log, write_snapshot
 
 SNAPSHOT = "00000000000000000005-0000000001.checkpoint"

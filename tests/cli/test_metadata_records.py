@@ -11,7 +11,7 @@ import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.metadata_schemas import SCHEMAS
 from kraft_trio.wire.schema import EntityShape, FieldShape

@@ -13,7 +13,7 @@ from kraft_trio.cli import run
 from kraft_trio.cli.logs.record_access import RecordAccess
 from kraft_trio.errors import NetworkError
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 from tests.support.on_cluster import on_cluster
 
 SERVER = ["--bootstrap-server", "node-1:9092"]

@@ -20,7 +20,7 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     NewRecord,
     Record,
     decode_records,
@@ -29,16 +29,16 @@ from kraft_trio.storage.batch import (
     iter_headers,
     peek_header,
 )
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.control_records import SnapshotFooter
-from kraft_trio.storage.directory import read_meta_properties
-from kraft_trio.storage.partition_check import check_partition
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
+from kraft_trio.storage.batches.control_records import SnapshotFooter
+from kraft_trio.storage.checks.partition_check import check_partition
+from kraft_trio.storage.directory.directory import read_meta_properties
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, check_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.storage.support import kafkas_files
 
 OLD_CLUSTER, NEW_CLUSTER = "fMCL8kv1SWm87L_Md-I2hg", "ySvf4iIwQ5a13rqtClr5pg"

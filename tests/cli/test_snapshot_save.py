@@ -16,7 +16,7 @@ from kraft_trio.errors import NetworkError, StorageFailure
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.security.sasl_network import SaslNetwork
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotSummary
 
 
 def error_of(capsys: pytest.CaptureFixture[str]) -> str:

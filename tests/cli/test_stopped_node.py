@@ -21,9 +21,9 @@ from kraft_trio.diagnosis.quorum_situation import Claim, Situation
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.sasl_network import SaslNetwork
-from kraft_trio.storage.quarantine import note_damage
-from kraft_trio.storage.quorum_state import encode_quorum_state
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.checks.quarantine import note_damage
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
+from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.wire.tcp_network import TcpNetwork
 
 pytestmark = pytest.mark.rotating(2)

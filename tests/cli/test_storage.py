@@ -12,10 +12,10 @@ import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.protocol.types import Endpoint, directory_id_from_text
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
-from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
+from kraft_trio.storage.batches.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
+from kraft_trio.storage.directory.meta_properties import MetaProperties, decode_meta_properties
+from kraft_trio.storage.disk.partition_files import BOOTSTRAP_CHECKPOINT
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 from tests.storage.support import kafkas_files
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
@@ -330,7 +330,7 @@ class TestRefusals:
             raise OSError(30, "Read-only file system")
 
         here = place()
-        monkeypatch.setattr("kraft_trio.storage.real_disk.RealDisk.make_directory", refuse)
+        monkeypatch.setattr("kraft_trio.storage.disk.real_disk.RealDisk.make_directory", refuse)
         assert here.format("-s") == 1
         assert error_of(capsys) == f"kraft: error: {here.directory}: cannot be formatted: Read-only file system"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli import run
-from kraft_trio.storage.batch_header import Compression, patch_base_offset_and_epoch
-from kraft_trio.storage.partition_check import check_partition
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.batch_header import Compression, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.checks.partition_check import check_partition
+from kraft_trio.storage.disk.real_disk import RealDisk
 from tests.storage.support import batch
 from tests.support import bombs
 

@@ -17,8 +17,8 @@ from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.network.simulated_network import SimulatedNetwork
-from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
-from kraft_trio.storage.control_records import LeaderChange
+from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
+from kraft_trio.storage.batches.control_records import LeaderChange
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     API_VERSIONS,

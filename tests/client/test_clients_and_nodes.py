@@ -8,7 +8,7 @@ from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.client.quorum_description import QuorumDescription
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from tests.support.on_cluster import on_cluster
 
 

@@ -23,8 +23,8 @@ from kraft_trio.errors import (
     RefusedError,
 )
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, decode_records, peek_header
-from kraft_trio.storage.batch_header import Compression
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, peek_header
+from kraft_trio.storage.batches.batch_header import Compression
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support import bombs
 

@@ -13,8 +13,8 @@ from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.batch import decode_records, peek_header
-from kraft_trio.storage.snapshot_reader import open_snapshot
+from kraft_trio.storage.batches.batch import decode_records, peek_header
+from kraft_trio.storage.snapshots.snapshot_reader import open_snapshot
 from tests.support.kafka_leader import as_kafka
 from tests.support.metadata_records import NO_OP, change, metadata_record, register
 from tests.support.on_cluster import on_cluster

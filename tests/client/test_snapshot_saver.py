@@ -19,7 +19,7 @@ from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.partition_files import checkpoint_name
+from kraft_trio.storage.disk.partition_files import checkpoint_name
 from tests.support.on_cluster import run_on_cluster
 
 SETTINGS: Final = {

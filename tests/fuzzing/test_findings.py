@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kraft_trio.kv.command_serde import PREFIX
-from kraft_trio.storage.quorum_state import with_crc
+from kraft_trio.storage.directory.quorum_state import with_crc
 from scripts.fuzzing.decoder import MEMORY_AT_LEAST, Excess, accepts, check_memory
 from scripts.fuzzing.decoders import DECODERS
 from scripts.fuzzing.decoders.configuration import pems

@@ -16,7 +16,7 @@ from harness.quorum import ASK_AGAIN, NO_TOPIC_ID, PRODUCE_BY_NAME, random_uuid
 from harness.raw_connection import RawConnection
 from harness.waiting import wait_until
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest

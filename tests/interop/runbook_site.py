@@ -21,7 +21,7 @@ from harness.kafka import java, kafka_version
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 from harness.waiting import wait_until
-from kraft_trio.storage.meta_properties import META_PROPERTIES
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES
 from tests.interop.kafka_broker import create_topic
 from tests.interop.runbook_page import KAFKA, KRAFT, Step
 

@@ -22,7 +22,7 @@ from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.script.run import MOST_REMEMBERED, setup_of
 from kraft_trio.simulation.script.steps import take
 from kraft_trio.simulation.state_machine import RememberedValues
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     BatchHeader,
     Compression,
     NewRecord,
@@ -33,15 +33,15 @@ from kraft_trio.storage.batch import (
     iter_headers,
     peek_header,
 )
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.control_records import (
     ControlRecord,
     KRaftVersion,
     LeaderChange,
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.batches.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.disk.disk import Buffer
 from kraft_trio.tracing.events import TraceEvent
 
 VIRTUAL_S: Final = 6

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka import adapted, java
-from kraft_trio.storage.batch import Compression
+from kraft_trio.storage.batches.batch import Compression
 from tests.interop.simulated_logs import Written, lines_of, write_simulated
 from tests.support import sizes
 

@@ -15,7 +15,7 @@ from harness.waiting import wait_until
 from kraft_trio.client import AdminClient, LogClient
 from kraft_trio.errors import RefusedError
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from tests.interop.raft_server import JVM_SECONDS, TOPIC, RaftServer, key_of, our_bytes, start_ours
 
 

@@ -10,11 +10,11 @@ import trio
 
 from harness.kafka import adapted, java
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.support.unreadable import CASES
 
 READER = Path(__file__).with_name("RecordReader.java")

@@ -13,8 +13,8 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import random_uuid
 from harness.waiting import wait_until
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.checkpoint import read_checkpoint
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers

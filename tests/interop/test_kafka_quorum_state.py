@@ -11,8 +11,8 @@ from harness.kafka import adapted, java
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 JVM_SECONDS = 90
 

@@ -13,12 +13,12 @@ from harness.kafka import adapted, java, kafka_version
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_to_text
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import decode_records, iter_headers
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, open_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import decode_records, iter_headers
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, check_snapshot, open_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 JVM_SECONDS = 120
 """A JVM starts, perhaps on a busy machine."""

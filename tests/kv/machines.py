@@ -8,7 +8,7 @@ from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import CommandSerde, KvMachine
 from kraft_trio.kv.requests import Command
 from kraft_trio.kv.responses import Result
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 _SERDE = CommandSerde()
 

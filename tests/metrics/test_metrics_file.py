@@ -19,7 +19,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster, simulate
 from kraft_trio.simulation.world import EPOCH_MS
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.real_disk import RealDisk
 from tests.support.on_cluster import on_cluster
 
 PATH = "/data/metrics.prom"

@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock
 
 from kraft_trio.metrics.latencies import SYNC_SAMPLES, RecordTimes
-from kraft_trio.storage.log_append import PlannedBatch
+from kraft_trio.storage.segments.log_append import PlannedBatch
 
 BATCH = PlannedBatch(*[0] * len(PlannedBatch._fields))
 

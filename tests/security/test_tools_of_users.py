@@ -21,7 +21,7 @@ from kraft_trio.security.sasl_network import LoginRefusedError, SaslNetwork
 from kraft_trio.security.scram_credential import ScramCredential
 from kraft_trio.security.scram_file import add_to_scram_file
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from tests.security.test_sasl_cluster import PASSWORD, settings_of
 from tests.support.on_cluster import run_on_cluster
 

@@ -37,12 +37,19 @@ from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 from kraft_trio.simulation.invariants.checker import Checker
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.violation import Violation
-from kraft_trio.storage.batch import NewRecord, Record, decode_records, encode_batch, encode_control_batch, peek_header
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
-from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
-from kraft_trio.storage.control_records import ControlRecord, LeaderChange, VotersRecord
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STATE, checkpoint_name
-from kraft_trio.storage.quorum_state import encode_quorum_state
+from kraft_trio.storage.batches.batch import (
+    NewRecord,
+    Record,
+    decode_records,
+    encode_batch,
+    encode_control_batch,
+    peek_header,
+)
+from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
+from kraft_trio.storage.batches.control_records import ControlRecord, LeaderChange, VotersRecord
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
+from kraft_trio.storage.disk.partition_files import BOOTSTRAP_CHECKPOINT, QUORUM_STATE, checkpoint_name
+from kraft_trio.storage.snapshots.checkpoint import encode_bootstrap_checkpoint
 from kraft_trio.wire.api import FETCH, FETCH_SNAPSHOT, VOTE, Api
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest

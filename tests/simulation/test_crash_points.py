@@ -15,7 +15,7 @@ from kraft_trio import KraftError
 from kraft_trio.simulation import Cluster, Setup, simulate
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.storage.partition_files import PRODUCER_SNAPSHOT
+from kraft_trio.storage.disk.partition_files import PRODUCER_SNAPSHOT
 from tests.storage.support import values_in
 from tests.support import sizes
 

@@ -15,7 +15,7 @@ from kraft_trio.simulation.facts.history import (
     UPGRADE,
     Operation,
 )
-from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
+from kraft_trio.storage.batches.control_records import KRaftVersion, VotersRecord
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story

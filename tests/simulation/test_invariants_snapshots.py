@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
+from kraft_trio.storage.snapshots.checkpoint import encode_bootstrap_checkpoint
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import voters_of
 from tests.simulation.invariant_stories import Stories, Story

@@ -9,8 +9,8 @@ import pytest
 
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.storage.snapshots.checkpoint import encode_bootstrap_checkpoint
 from tests.simulation.fabricated_cluster import FabricatedCluster
 from tests.simulation.fabricated_machine import key_of, voters_of
 from tests.simulation.invariant_stories import Stories, Story

@@ -6,7 +6,7 @@ import pytest
 
 from kraft_trio.simulation import Cluster, simulate
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.storage.partition_files import PRODUCER_SNAPSHOT, RECOVERY_POINT
+from kraft_trio.storage.disk.partition_files import PRODUCER_SNAPSHOT, RECOVERY_POINT
 
 
 @pytest.mark.parametrize("end", [Machine.kill, Machine.crash])

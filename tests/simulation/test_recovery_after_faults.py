@@ -26,7 +26,7 @@ from kraft_trio.simulation.script.steps_network import Cut, Isolate
 from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
 from kraft_trio.simulation.setup import Setup
 from kraft_trio.simulation.violation import InvariantViolated
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 from kraft_trio.tracing.events import TraceEvent
 from tests.storage.support import batch
 

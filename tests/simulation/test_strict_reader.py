@@ -8,7 +8,7 @@ from kraft_trio.errors import RefusedError
 from kraft_trio.simulation import Cluster, InvariantViolated, Setup, simulate
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.strict_reader import StrictReader
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from tests.storage.support import log_of
 from tests.support.on_cluster import on_cluster
 

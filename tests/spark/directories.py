@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.meta_properties import MetaProperties, encode_meta_properties
+from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.directory.meta_properties import MetaProperties, encode_meta_properties
 from tests.storage.support import kafkas_files
 
 PARTITION = "__cluster_metadata-0"

@@ -1,4 +1,4 @@
-"""What the tests of tables share: random logs, what they hold as storage.batch says, and their rows."""
+"""What the tests of tables share: random logs, what they hold as storage.batches.batch says, and their rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.spark.schemas import BATCHES, CONTROL, RECORD_HEADERS, RECORDS, Column, arrow_schema
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     Compression,
     NewRecord,
     decode_records,
@@ -27,8 +27,8 @@ from kraft_trio.storage.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batch_header import LOG_APPEND_TIME_ATTRIBUTE, patch_crc
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange
+from kraft_trio.storage.batches.batch_header import LOG_APPEND_TIME_ATTRIBUTE, patch_crc
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange
 
 ATTRIBUTES_LOW_BYTE = 22
 COLUMNS = {"records": (*RECORDS[:-1], RECORD_HEADERS, RECORDS[-1]), "batches": BATCHES, "control": CONTROL}
@@ -146,7 +146,7 @@ def read(
 
 
 def truth(log: Iterable[bytes]) -> list[dict[str, Any]]:
-    """The records as storage.batch decodes them, one batch after the other."""
+    """The records as storage.batches.batch decodes them, one batch after the other."""
     rows = []
     position = 0
     for batch in log:

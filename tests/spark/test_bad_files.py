@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import PARTITION, make_node, numbered
 from tests.spark.loading import column, errors, load, sound
 

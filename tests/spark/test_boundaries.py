@@ -16,8 +16,8 @@ from kraft_trio.spark.decoding.damage import Damage
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.part import FileEnd, Part, scan_part
 from kraft_trio.spark.decoding.scan import Run, scan
-from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
-from kraft_trio.storage.batch_header import HEADER_BYTES, patch_crc
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, patch_crc
 from tests.spark.logs import logs
 from tests.support import sizes
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.scan import FIRST_CHUNK_BYTES
-from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
-from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION
 from tests.spark.logs import as_truth, logs, read, truth
 from tests.support import sizes
 

@@ -1,4 +1,4 @@
-"""Every row is what storage.batch says of the same bytes, or says that something is wrong there."""
+"""Every row is what storage.batches.batch says of the same bytes, or says that something is wrong there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
 from kraft_trio.spark.decoding.headers import walk
 from kraft_trio.spark.decoding.payloads import Spans
 from kraft_trio.spark.decoding.record_fields import misnumbered, read_records
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     NewRecord,
     decode_records,
     encode_batch,
@@ -24,9 +24,16 @@ from kraft_trio.storage.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION, patch_crc
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
-from kraft_trio.storage.varint import encode_varint
+from kraft_trio.storage.batches.batch_header import (
+    CRC_START,
+    FRAME_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    patch_crc,
+)
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
+from kraft_trio.storage.batches.varint import encode_varint
 from tests.spark.logs import COLUMNS, as_truth, logs, read, truth
 from tests.storage.support import KAFKAS_VOTERS
 

@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kraft_trio.spark.filters import FilteringReader
 from kraft_trio.spark.partitions import checked_options, columns_of
 from kraft_trio.spark.schemas import arrow_schema
-from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.control_records import KRaftVersion
+from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.control_records import KRaftVersion
 from tests.spark.directories import batches, make_node, numbered
 
 

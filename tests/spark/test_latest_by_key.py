@@ -21,11 +21,11 @@ from kraft_trio.spark.latest_by_key import LatestByKeyReader, latest_columns
 from kraft_trio.spark.latest_state import LatestState
 from kraft_trio.spark.partitions import checked_options
 from kraft_trio.spark.schemas import arrow_schema
-from kraft_trio.storage.batch import NewRecord, Record, encode_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import NewRecord, Record, encode_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.spark.directories import PARTITION, make_node
 from tests.spark.loading import fields
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.spark.files import LocalFiles
 from kraft_trio.spark.schemas import CONTENTS
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     Compression,
     NewRecord,
     encode_batch,
@@ -19,9 +19,9 @@ from kraft_trio.storage.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
-from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
-from kraft_trio.storage.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
+from kraft_trio.storage.batches.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
+from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
 from tests.spark.loading import column, errors, fields, load, reader_of, sound
 

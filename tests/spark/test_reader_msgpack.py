@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from kraft_trio.errors import StorageError
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import KRaftVersion
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import KRaftVersion
 from tests.spark.directories import batches, make_node
 from tests.spark.loading import fields, load
 

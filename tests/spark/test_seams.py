@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraft_trio.errors import StorageError
-from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC_POSITION
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION
 from tests.spark.directories import PARTITION, make_node, numbered
 from tests.spark.loading import column, errors, load, sound
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from kraft_trio.storage.batch_header import HEADER_BYTES
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
 from tests.spark.directories import PARTITION, make_kafkas, make_node, numbered
 from tests.support.programs import REPOSITORY
 

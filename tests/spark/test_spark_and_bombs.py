@@ -30,10 +30,10 @@ from kraft_trio.spark.stream_columns import live_columns
 from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import read_stream_options
 from kraft_trio.spark.stream_rows import RowMaker
-from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
-from kraft_trio.storage.control_records import SnapshotFooter, SnapshotHeader
-from kraft_trio.storage.record_limits import MAX_CONTROL_BYTES, MAX_READ_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
+from kraft_trio.storage.batches.control_records import SnapshotFooter, SnapshotHeader
+from kraft_trio.storage.batches.record_limits import MAX_CONTROL_BYTES, MAX_READ_HEADERS, MAX_RECORDS
 from tests.spark.directories import batches, make_node
 from tests.spark.logs import ATTRIBUTES_LOW_BYTE, COLUMNS, Counted, read
 from tests.storage.support import batch

@@ -17,7 +17,7 @@ from kraft_trio.spark.write_offsets import Appended
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
 from kraft_trio.spark.write_writer import append_all
-from kraft_trio.storage.batch import decode_records, peek_header
+from kraft_trio.storage.batches.batch import decode_records, peek_header
 from tests.client.scripted_quorum import ScriptedQuorum, hang
 
 VALUES = StructType([StructField("value", StringType())])

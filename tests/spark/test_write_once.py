@@ -17,7 +17,7 @@ from kraft_trio.spark.write_batches import RowBatch, batches_of
 from kraft_trio.spark.write_completeness import RepeatedWriteError, check_rows, possible_partitions
 from kraft_trio.spark.write_identity import PartitionWrite, Write
 from kraft_trio.spark.write_offsets import Appended
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 from kraft_trio.wire.api import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
 from tests.support.logs import values_in

@@ -31,7 +31,7 @@ from kraft_trio.spark.write_identity import Write
 from kraft_trio.spark.write_options import read_write_options
 from kraft_trio.spark.write_rows import RecordMaker
 from kraft_trio.spark.write_writer import make_stream_writer, make_writer
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
 
 QUORUM = {"bootstrapControllers": "one:9093"}
 HEADERS = pa.list_(pa.struct({"name": pa.string(), "value": pa.binary()}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
 from tests.storage.support import (
     DIRECTORY,
     batch,

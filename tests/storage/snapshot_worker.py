@@ -11,11 +11,11 @@ import sys
 import trio
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import decode_records
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
+from kraft_trio.storage.batches.batch import decode_records
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, open_snapshot
 from tests.storage.support import batch, open_log, snapshot_state, snapshot_values, write_snapshot
 
 VALUES_A_ROUND = 40

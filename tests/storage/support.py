@@ -21,15 +21,15 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.failing_calls import CallPredicate
 from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, encode_control_batch
-from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, VotersRecord
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_append import plan_leader_append
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, encode_batch, encode_control_batch
+from kraft_trio.storage.batches.control_records import ControlRecord, KRaftVersion, VotersRecord
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.segments.log_append import plan_leader_append
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, open_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 TOPIC_ID = UUID(int=1)
 DIRECTORY = "/data/__cluster_metadata-0"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     BatchHeader,
     Compression,
     NewRecord,
@@ -23,9 +23,9 @@ from kraft_trio.storage.batch import (
     peek_header,
     whole_batches_size,
 )
-from kraft_trio.storage.batch_header import patch_crc
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, VotersRecord
-from kraft_trio.storage.varint import decode_varint, decode_varlong, encode_varint
+from kraft_trio.storage.batches.batch_header import patch_crc
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, SnapshotFooter, VotersRecord
+from kraft_trio.storage.batches.varint import decode_varint, decode_varlong, encode_varint
 from tests.storage.support import KAFKAS_VOTERS, batch, kafkas_files
 
 FIRST_LOG = f"{0:020d}.log"

@@ -12,20 +12,20 @@ import attrs
 import pytest
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage import batch as batch_module
-from kraft_trio.storage import record_check, record_chunks, record_window
-from kraft_trio.storage.batch import decode_control_batch, decode_record, peek_header
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches import batch as batch_module
+from kraft_trio.storage.batches import record_check, record_chunks, record_window
+from kraft_trio.storage.batches.batch import decode_control_batch, decode_record, peek_header
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
+from kraft_trio.storage.batches.control_records import (
     KRAFT_VOTERS,
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
     decode_control_record,
 )
-from kraft_trio.storage.decompression import CHUNK_BYTES, decompressed_chunks
-from kraft_trio.storage.record_check import check_records, check_steps
-from kraft_trio.storage.record_limits import (
+from kraft_trio.storage.batches.decompression import CHUNK_BYTES, decompressed_chunks
+from kraft_trio.storage.batches.record_check import check_records, check_steps
+from kraft_trio.storage.batches.record_limits import (
     MAX_BATCH_HEADERS,
     MAX_CONTROL_BYTES,
     MAX_CONTROL_ITEMS,
@@ -35,7 +35,7 @@ from kraft_trio.storage.record_limits import (
     SMALL_CONTENT_BYTES,
     produce_limits,
 )
-from kraft_trio.storage.snapshot_reader import read_batches
+from kraft_trio.storage.snapshots.snapshot_reader import read_batches
 from tests.support import bombs, sizes
 
 MEBIBYTE = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.boot_counter import BootCounter
+from kraft_trio.storage.directory.boot_counter import BootCounter
 
 PATH = "/data/boot-counter"
 

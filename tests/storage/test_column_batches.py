@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import column_batches
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.column_batches import KNOWN_SIZES, MAX_RECORDS, encode_records, encode_values
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.snapshot_reader import ControlState, open_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches import column_batches
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.column_batches import KNOWN_SIZES, MAX_RECORDS, encode_records, encode_values
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, open_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 ID = OffsetAndEpoch(9, 4)
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.committed_news import CommittedNews
+from kraft_trio.storage.log.committed_news import CommittedNews
 
 
 class Waiter:

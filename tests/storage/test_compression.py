@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch, peek_header
-from kraft_trio.storage.batch_header import Compression
-from kraft_trio.storage.compression import compress, decompress
-from kraft_trio.storage.decompression import decompressed_chunks
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, encode_batch, peek_header
+from kraft_trio.storage.batches.batch_header import Compression
+from kraft_trio.storage.batches.compression import compress, decompress
+from kraft_trio.storage.batches.decompression import decompressed_chunks
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 

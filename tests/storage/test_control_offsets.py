@@ -6,10 +6,10 @@ import pytest
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.batch_header import patch_crc
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange
-from kraft_trio.storage.log_append import plan_follower_append
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.batch_header import patch_crc
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange
+from kraft_trio.storage.segments.log_append import plan_follower_append
 from tests.storage.support import open_log
 
 LAST_OFFSET_DELTA_POSITION = 23

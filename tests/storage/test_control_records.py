@@ -18,7 +18,7 @@ from kio.serial import entity_reader, entity_writer
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.control_records import (
     ControlRecord,
     KRaftVersion,
     LeaderChange,
@@ -28,7 +28,7 @@ from kraft_trio.storage.control_records import (
     decode_control_record,
     encode_control_record,
 )
-from kraft_trio.storage.flexible_reader import FlexibleReader
+from kraft_trio.storage.batches.flexible_reader import FlexibleReader
 
 ONE_VOTER = VoterSet(
     [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kraft_trio.storage.created_files import write_own_text
-from kraft_trio.storage.part_file import PART_SUFFIX, PartFile
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.created_files import write_own_text
+from kraft_trio.storage.disk.part_file import PART_SUFFIX, PartFile
+from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.tracing.background_file import _made
 
 

@@ -9,18 +9,18 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import partition_files
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch
-from kraft_trio.storage.checkpoint import (
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch
+from kraft_trio.storage.batches.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
+from kraft_trio.storage.disk import partition_files
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
+from kraft_trio.storage.segments.offset_index import OffsetIndex, TimeIndex
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.snapshots.checkpoint import (
     encode_bootstrap_checkpoint,
     read_checkpoint,
     read_checkpoint_voters,
     write_bootstrap_checkpoint,
 )
-from kraft_trio.storage.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader, VotersRecord
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
-from kraft_trio.storage.offset_index import OffsetIndex, TimeIndex
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 
 

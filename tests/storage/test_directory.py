@@ -13,15 +13,15 @@ from kraft_trio.errors import AlreadyLockedError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.directory import (
+from kraft_trio.storage.directory.directory import (
     RESERVED_DIRECTORY_IDS,
     LockedDirectory,
     format_directory,
     random_directory_id,
     read_meta_properties,
 )
-from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
+from kraft_trio.storage.disk.real_disk import RealDisk
 from tests.storage.support import DIRECTORY_ID, KAFKAS_VOTERS
 
 BOOTSTRAP = "/data/t-0/00000000000000000000-0000000000.checkpoint"

@@ -13,8 +13,8 @@ import trio.testing
 
 from kraft_trio.errors import AlreadyLockedError
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 class Place:

@@ -12,11 +12,11 @@ from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk_reserve import DISK_RESERVE, RESERVE_BYTES, DiskReserve
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE, RESERVE_BYTES, DiskReserve
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
 from tests.storage.support import DIRECTORY, STATIC_VOTERS, TOPIC_ID, batch, open_log, values_in
 
 PATH = f"{DIRECTORY}/quorum-state"

@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 async def test_a_disk_needs_none_of_trios_threads(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.formatting import ensure_formatted
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch, ReplicaKey
-from kraft_trio.storage.checkpoint import read_checkpoint_voters
-from kraft_trio.storage.directory import partition_path, read_meta_properties
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.directory import partition_path, read_meta_properties
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint_voters
 from tests.support.cancelling import is_cancelled_at
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"

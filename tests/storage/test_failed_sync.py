@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 async def test_a_later_sync_does_not_succeed_after_an_earlier_failure(

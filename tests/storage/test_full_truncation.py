@@ -12,10 +12,10 @@ from kraft_trio.errors import (
 )
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.grown_logs import (
     files,
     follow,

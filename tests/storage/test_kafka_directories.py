@@ -9,12 +9,23 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, Record, encode_batch, encode_control_batch, iter_headers
-from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, SnapshotFooter, SnapshotHeader, VotersRecord
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.quorum_state import QuorumStateFile, StoredVoters, decode_quorum_state, encode_quorum_state
-from kraft_trio.storage.static_voters import check_static_voters
+from kraft_trio.storage.batches.batch import NewRecord, Record, encode_batch, encode_control_batch, iter_headers
+from kraft_trio.storage.batches.control_records import (
+    KRaftVersion,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    VotersRecord,
+)
+from kraft_trio.storage.directory.quorum_state import (
+    QuorumStateFile,
+    StoredVoters,
+    decode_quorum_state,
+    encode_quorum_state,
+)
+from kraft_trio.storage.log.static_voters import check_static_voters
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
+from kraft_trio.storage.snapshots.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,

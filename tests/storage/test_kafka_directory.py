@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import LeaderChange, SnapshotFooter
-from kraft_trio.storage.kafka_directory import trace_of_kafka
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import ControlState
-from kraft_trio.storage.snapshot_writer import first_records
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import LeaderChange, SnapshotFooter
+from kraft_trio.storage.directory.kafka_directory import trace_of_kafka
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from kraft_trio.storage.snapshots.snapshot_writer import first_records
 from tests.storage.support import batch, kafkas_files
 
 TOPIC = "__cluster_metadata"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import Compression, NewRecord, peek_header
-from kraft_trio.storage.kafka_readable import MAX_DECOMPRESSED_BYTES, why_kafka_cannot_read
+from kraft_trio.storage.batches.batch import Compression, NewRecord, peek_header
+from kraft_trio.storage.batches.kafka_readable import MAX_DECOMPRESSED_BYTES, why_kafka_cannot_read
 from tests.support.unreadable import CASES, Case, of
 
 

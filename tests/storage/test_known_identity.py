@@ -10,10 +10,10 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.directory import LockedDirectory
-from kraft_trio.storage.known_identity import KnownId, known_directory_id
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
-from kraft_trio.storage.quorum_state import encode_quorum_state
+from kraft_trio.storage.directory.directory import LockedDirectory
+from kraft_trio.storage.directory.known_identity import KnownId, known_directory_id
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
+from kraft_trio.storage.disk.partition_files import BOOTSTRAP_CHECKPOINT
 from tests.storage.support import DIRECTORY, DIRECTORY_ID, FIRST_SEGMENT, kafkas_files
 
 QUORUM_STATE = f"{DIRECTORY}/quorum-state"

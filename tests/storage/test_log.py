@@ -13,10 +13,10 @@ from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, Valid
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
-from kraft_trio.storage.control_records import KRaftVersion, LeaderChange, VotersRecord
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import Appended, LogConfig
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
+from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import Appended, LogConfig
 from tests.storage.support import (
     DIRECTORY,
     KAFKAS_VOTERS,

@@ -10,7 +10,7 @@ import trio
 from kraft_trio.errors import StorageFailure
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 from tests.storage.support import batch, change, open_log, values_in
 
 SEGMENT_BYTES = 320

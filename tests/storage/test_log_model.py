@@ -13,10 +13,10 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, decode_records, encode_batch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, encode_batch
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.support import open_log, snapshot_state, snapshot_values, values_of_snapshot, write_snapshot
 from tests.support import sizes
 

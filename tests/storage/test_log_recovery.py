@@ -12,11 +12,11 @@ import structlog.testing
 from kraft_trio.errors import CorruptLogError, StorageError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.control_records import VotersRecord
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.recovery_point import RecoveryRecord, encode_recovery_point
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.batches.control_records import VotersRecord
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.segments.recovery_point import RecoveryRecord, encode_recovery_point
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,

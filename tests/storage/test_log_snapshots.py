@@ -12,11 +12,11 @@ from kraft_trio.errors import (
 from kraft_trio.protocol.producers import Duplicate
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot, Valid
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.checkpoint import write_bootstrap_checkpoint
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT, checkpoint_name
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.disk.partition_files import BOOTSTRAP_CHECKPOINT, checkpoint_name
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.checkpoint import write_bootstrap_checkpoint
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.grown_logs import (
     EVERYTHING,
     files,

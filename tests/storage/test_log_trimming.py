@@ -14,13 +14,13 @@ from kraft_trio.errors import (
     StorageFailure,
 )
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import LeaderChange
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.recovery_point import decode_recovery_point
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import LeaderChange
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
+from kraft_trio.storage.segments.recovery_point import decode_recovery_point
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.grown_logs import (
     EVERYTHING,
     files,

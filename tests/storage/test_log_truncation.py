@@ -7,7 +7,7 @@ import pytest
 from kraft_trio.protocol.producers import Accept, Duplicate
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.log_appender import Appended
+from kraft_trio.storage.log.log_appender import Appended
 from tests.storage.support import DIRECTORY, batch, log_of, open_log, values_in
 
 

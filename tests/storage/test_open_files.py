@@ -20,10 +20,10 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.quorum_state import RETRY_S, QuorumStateFile
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.spare_descriptors import SPARE
+from kraft_trio.storage.directory.quorum_state import RETRY_S, QuorumStateFile
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.disk.spare_descriptors import SPARE
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
 from tests.storage.support import DIRECTORY, batch, open_log, values_in
 
 SEGMENT_BYTES = 1024

@@ -12,15 +12,15 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, encode_batch, iter_headers
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch, patch_crc
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.partition_check import PartitionReport, bytes_to_read, check_partition
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.quorum_state import encode_quorum_state
-from kraft_trio.storage.replica_comparison import first_difference
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers
+from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch, patch_crc
+from kraft_trio.storage.checks.partition_check import PartitionReport, bytes_to_read, check_partition
+from kraft_trio.storage.checks.replica_comparison import first_difference
+from kraft_trio.storage.directory.quorum_state import encode_quorum_state
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.support import (
     DIRECTORY,
     batch,

@@ -14,10 +14,10 @@ from kraft_trio.protocol.producers import Accept, Duplicate, ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.file import SimulatedFile
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.producer_replay import CHUNK_BYTES
-from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.producer_replay import CHUNK_BYTES
+from kraft_trio.storage.segments.retention import RetentionLimits
 from tests.storage.support import DIRECTORY, open_log, producer_batch, snapshot_state, snapshot_values, write_snapshot
 
 VALUE = b"x" * 50_000

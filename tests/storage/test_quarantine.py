@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_trio.errors import StorageFailure
-from kraft_trio.storage.quarantine import note_damage, refuse_damaged
+from kraft_trio.storage.checks.quarantine import note_damage, refuse_damaged
 from tests.storage.grown_logs import grown, new_disk
 from tests.storage.support import DIRECTORY
 

@@ -16,8 +16,13 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state, with_crc
-from kraft_trio.storage.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
+from kraft_trio.storage.directory.quorum_state import (
+    QuorumStateFile,
+    decode_quorum_state,
+    encode_quorum_state,
+    with_crc,
+)
+from kraft_trio.storage.directory.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
 from tests.storage.support import DIRECTORY, DIRECTORY_ID, STATIC_VOTERS, batch, open_log
 
 PATH = "/q/quorum-state"
@@ -65,7 +70,7 @@ async def test_the_first_line_is_kafkas_and_the_second_is_optional() -> None:
 
 
 class TestBesideTheLog:
-    """At start: see `storage.quorum_state_check`."""
+    """At start: see `storage.directory.quorum_state_check`."""
 
     KEY = ReplicaKey(1, DIRECTORY_ID)
 

@@ -13,8 +13,8 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.disk_threads import FsyncThread
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.disk_threads import FsyncThread
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 class Device:

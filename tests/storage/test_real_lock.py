@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage import real_lock
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.real_lock import command_text, lock_file
+from kraft_trio.storage.disk import real_lock
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.disk.real_lock import command_text, lock_file
 
 LIKE_JAVA = """
 import fcntl, sys

@@ -7,17 +7,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import BatchHeader, Compression, NewRecord, decode_records, encode_batch, peek_header
-from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.compression import compress
-from kraft_trio.storage.record_check import (
+from kraft_trio.storage.batches.batch import (
+    BatchHeader,
+    Compression,
+    NewRecord,
+    decode_records,
+    encode_batch,
+    peek_header,
+)
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
+from kraft_trio.storage.batches.compression import compress
+from kraft_trio.storage.batches.record_check import (
     check_records,
     check_steps,
     is_small_and_sound,
     may_be_honest_about_time,
 )
-from kraft_trio.storage.record_limits import produce_limits
-from kraft_trio.storage.varint import encode_varint
+from kraft_trio.storage.batches.record_limits import produce_limits
+from kraft_trio.storage.batches.varint import encode_varint
 from tests.storage.support import batch
 from tests.support import sizes
 

@@ -9,8 +9,8 @@ import trio
 
 from kraft_trio.errors import CorruptLogError, StorageFailure
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.recovery_point import DURABLE_EVERY_S, decode_recovery_point
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.recovery_point import DURABLE_EVERY_S, decode_recovery_point
 from tests.storage.support import DIRECTORY, FIRST_SEGMENT, batch, open_log
 
 PATH = f"{DIRECTORY}/recovery-point"

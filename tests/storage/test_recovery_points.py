@@ -8,8 +8,8 @@ from crc32c import crc32c
 
 from kraft_trio.errors import CorruptLogError, StorageFailure
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import SECTOR_BYTES
-from kraft_trio.storage.recovery_point import RecoveryRecord, decode_recovery_point, encode_recovery_point
+from kraft_trio.storage.disk.disk import SECTOR_BYTES
+from kraft_trio.storage.segments.recovery_point import RecoveryRecord, decode_recovery_point, encode_recovery_point
 from tests.storage.support import (
     DIRECTORY,
     FIRST_SEGMENT,

@@ -9,7 +9,7 @@ import pytest
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
 
 KEY = ReplicaKey(4, UUID(int=7))
 PATH = "/data/t-0/removed-voter"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.retention import RetentionLimits, SealedSegment, plan_retention
-from kraft_trio.storage.snapshots import SnapshotFile
+from kraft_trio.storage.segments.retention import RetentionLimits, SealedSegment, plan_retention
+from kraft_trio.storage.snapshots.snapshots import SnapshotFile
 
 Item = SealedSegment | SnapshotFile
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.offset_index import SEALED_INTERVAL_BYTES, OffsetIndex, TimeIndex
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.offset_index import SEALED_INTERVAL_BYTES, OffsetIndex, TimeIndex
 from tests.storage.support import DIRECTORY, batch, open_log
 
 SEGMENT_BYTES = 4 * SEALED_INTERVAL_BYTES

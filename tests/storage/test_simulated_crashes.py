@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import SECTOR_BYTES
+from kraft_trio.storage.disk.disk import SECTOR_BYTES
 from tests.storage.support import disk_with_file
 
 

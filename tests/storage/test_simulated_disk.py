@@ -10,7 +10,7 @@ import trio.testing
 
 from kraft_trio.simulation.disk.inode import Inode
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import SECTOR_BYTES
+from kraft_trio.storage.disk.disk import SECTOR_BYTES
 from tests.storage.support import disk_with_file
 
 

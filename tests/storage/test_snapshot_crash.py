@@ -18,11 +18,11 @@ from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import decode_records
-from kraft_trio.storage.batch_header import patch_base_offset_and_epoch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_reader import ControlState
+from kraft_trio.storage.batches.batch import decode_records
+from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.support import (
     DIRECTORY,
     batch,

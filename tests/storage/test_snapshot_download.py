@@ -12,12 +12,12 @@ import trio
 from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError, StorageFailure
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import snapshot_reader
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, HEADER_BYTES
-from kraft_trio.storage.control_records import SnapshotHeader
-from kraft_trio.storage.snapshot_download import BATCHES_AT_A_TIME, SnapshotDownload
-from kraft_trio.storage.snapshot_reader import MAX_CONTROL_BATCH_BYTES, ControlState, check_snapshot
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE, HEADER_BYTES
+from kraft_trio.storage.batches.control_records import SnapshotHeader
+from kraft_trio.storage.snapshots import snapshot_reader
+from kraft_trio.storage.snapshots.snapshot_download import BATCHES_AT_A_TIME, SnapshotDownload
+from kraft_trio.storage.snapshots.snapshot_reader import MAX_CONTROL_BATCH_BYTES, ControlState, check_snapshot
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files, write_snapshot
 
 ID = OffsetAndEpoch(5, 1)

@@ -15,28 +15,28 @@ from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import part_file
-from kraft_trio.storage.batch import NewRecord, Record, iter_headers
-from kraft_trio.storage.batch_header import patch_crc
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch import NewRecord, Record, iter_headers
+from kraft_trio.storage.batches.batch_header import patch_crc
+from kraft_trio.storage.batches.control_records import (
     KRaftVersion,
     SnapshotFooter,
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.part_file import SPARED_BYTES
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import (
+from kraft_trio.storage.disk import part_file
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.part_file import SPARED_BYTES
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
+from kraft_trio.storage.snapshots.snapshot_reader import (
     ControlState,
     check_snapshot,
     open_snapshot,
     read_control_state,
 )
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.storage.support import KAFKAS_VOTERS, kafkas_files
 from tests.storage.written_snapshots import ID, NAME, PATH, STATE, new_disk, records, values, write
 

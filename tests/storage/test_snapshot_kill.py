@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kraft_trio.storage.partition_check import check_partition
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.checks.partition_check import check_partition
+from kraft_trio.storage.disk.real_disk import RealDisk
 from tests.storage.snapshot_worker import VALUES_A_ROUND, opened, state_of, value
 from tests.support import sizes
 

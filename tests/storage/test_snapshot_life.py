@@ -9,12 +9,12 @@ import pytest
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.partition_check import check_partition
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.retention import RetentionLimits
-from kraft_trio.storage.snapshot_download import SnapshotDownload
+from kraft_trio.storage.checks.partition_check import check_partition
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
+from kraft_trio.storage.snapshots.snapshot_download import SnapshotDownload
 from tests.storage.support import open_log, producer_batch, take_snapshot, values_of_snapshot, voters_batch
 
 VOTERS = VoterSet([Voter(ReplicaKey(id)) for id in (1, 2)])

@@ -11,15 +11,17 @@ import trio.testing
 from crc32c import crc32c
 
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import batch_header, large_record, part_file, snapshot_writer
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.large_record import PIECE_BYTES
-from kraft_trio.storage.snapshot_reader import (
+from kraft_trio.storage.batches import batch_header, large_record
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.large_record import PIECE_BYTES
+from kraft_trio.storage.disk import part_file
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.snapshots import snapshot_writer
+from kraft_trio.storage.snapshots.snapshot_reader import (
     check_snapshot,
     open_snapshot,
 )
-from kraft_trio.storage.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
+from kraft_trio.storage.snapshots.snapshot_writer import SNAPSHOT_BATCH_BYTES, SnapshotWriter
 from tests.storage.written_snapshots import ID, PATH, STATE, new_disk, records
 
 LARGE_BYTES = 5 * PIECE_BYTES

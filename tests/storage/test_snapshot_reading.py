@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.errors import CorruptSnapshotError
-from kraft_trio.storage.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
+from kraft_trio.storage.batches.control_records import (
     ControlRecord,
     KRaftVersion,
     LeaderChange,
     SnapshotFooter,
     SnapshotHeader,
 )
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import (
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.snapshots.snapshot_reader import (
     check_snapshot,
     open_snapshot,
     read_batches,

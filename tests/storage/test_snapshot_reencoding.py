@@ -16,12 +16,12 @@ from kraft_trio.cli import run
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import Compression, NewRecord, decode_records, encode_batch, encode_control_batch
-from kraft_trio.storage.control_records import ControlRecord, SnapshotHeader
-from kraft_trio.storage.partition_files import checkpoint_name
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot
-from kraft_trio.storage.snapshot_reader import ControlState, check_snapshot, open_snapshot
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import Compression, NewRecord, decode_records, encode_batch, encode_control_batch
+from kraft_trio.storage.batches.control_records import ControlRecord, SnapshotHeader
+from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, check_snapshot, open_snapshot
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.storage.support import DIRECTORY, KAFKAS_VOTERS, batch, open_log
 
 ID = OffsetAndEpoch(40, 3)

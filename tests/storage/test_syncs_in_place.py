@@ -12,12 +12,12 @@ import trio
 
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.syncs_in_place import LIMIT_NS, PAUSE, SyncsInPlace
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, PAUSE, SyncsInPlace
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
 
 
 class Device:

@@ -8,11 +8,11 @@ import pytest
 
 from kraft_trio.errors import CorruptLogError
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage import torn_tail
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.batch_header import Compression
-from kraft_trio.storage.disk import SECTOR_BYTES
-from kraft_trio.storage.partition_check import check_partition
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch_header import Compression
+from kraft_trio.storage.checks.partition_check import check_partition
+from kraft_trio.storage.disk.disk import SECTOR_BYTES
+from kraft_trio.storage.segments import torn_tail
 from tests.storage.support import DIRECTORY, FIRST_SEGMENT, RECOVERY_POINT, at, batch, open_log, stopped_disk, values_in
 
 PROMISED = [b"one", b"x" * 300]

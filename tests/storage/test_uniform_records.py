@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kraft_trio.storage.record_check import _walk, _walk_ordinary
-from kraft_trio.storage.uniform_records import SHORTEST_RUN, end_of_uniform
-from kraft_trio.storage.varint import encode_varint
+from kraft_trio.storage.batches.record_check import _walk, _walk_ordinary
+from kraft_trio.storage.batches.uniform_records import SHORTEST_RUN, end_of_uniform
+from kraft_trio.storage.batches.varint import encode_varint
 from tests.storage.test_record_check import record
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.storage.batch import NewRecord, decode_records
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.snapshot_reader import (
+from kraft_trio.storage.batches.batch import NewRecord, decode_records
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.snapshots.snapshot_reader import (
     ControlState,
     open_snapshot,
 )
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from tests.storage.support import KAFKAS_VOTERS
 
 ID = OffsetAndEpoch(1234, 7)

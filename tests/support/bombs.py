@@ -16,8 +16,8 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, Compression, patch_crc
-from kraft_trio.storage.varint import encode_varint
+from kraft_trio.storage.batches.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, Compression, patch_crc
+from kraft_trio.storage.batches.varint import encode_varint
 
 MEBIBYTE: Final = 1024 * 1024
 CODECS: Final = tuple(codec for codec in Compression if codec is not Compression.NONE)

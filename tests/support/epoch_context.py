@@ -27,9 +27,9 @@ from kraft_trio.protocol.types import Endpoints, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
 
 
 @attrs.define

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraft_trio.node import Node
-from kraft_trio.storage.batch import decode_records, iter_headers
+from kraft_trio.storage.batches.batch import decode_records, iter_headers
 
 
 def values_of(batches: bytes) -> list[tuple[int, bytes]]:

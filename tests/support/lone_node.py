@@ -10,7 +10,7 @@ from kraft_trio.environment import Environment
 from kraft_trio.node import Node
 from kraft_trio.running import open_node
 from kraft_trio.simulation import Cluster
-from kraft_trio.storage.record_thread import InLoop
+from kraft_trio.storage.disk.record_thread import InLoop
 
 
 def lone_environment(cluster: Cluster, node_id: int) -> Environment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraft_trio.channels import Reply, deliver
 from kraft_trio.messages import ProduceReceived
 from kraft_trio.node import Node
-from kraft_trio.storage.batch import NewRecord, encode_batch, peek_header
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, peek_header
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 

@@ -13,7 +13,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, ReplicaKey, Ver
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.invariants import INVARIANTS, NothingFromStrangers, OldCopiesAreTold
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, PRODUCE, VOTE, Api
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest

@@ -9,9 +9,9 @@ from typing import Final
 import attrs
 import lz4.frame
 
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
-from kraft_trio.storage.batch_header import HEADER_BYTES, patch_crc
-from kraft_trio.storage.compression import compress
+from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, patch_crc
+from kraft_trio.storage.batches.compression import compress
 
 AT_MS: Final = 1_700_000_000_000
 _RANDOM: Final = random.Random(1)

@@ -15,7 +15,7 @@ from kraft_trio.formatting import first_voter, format_node, random_uuid
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.running import open_node
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.control_records import VotersRecord
 from kraft_trio.tracing.background_file import BackgroundFile
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceHeader, open_trace

@@ -28,9 +28,9 @@ from kraft_trio.idempotent_producer import BegunBatch, IdempotentProducer, Produ
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, peek_header
-from kraft_trio.storage.new_record_check import largest_size
-from kraft_trio.storage.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
+from kraft_trio.storage.batches.batch import NewRecord, peek_header
+from kraft_trio.storage.batches.new_record_check import largest_size
+from kraft_trio.storage.batches.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode

@@ -9,8 +9,8 @@ from typing import Final
 import trio
 
 from kraft_trio.actors.application.record_decoder import RecordDecoder
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.batch_header import BatchHeader
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.batches.batch_header import BatchHeader
 
 _RECORDS_A_TURN: Final = 64
 _BYTES_A_TURN: Final = 64 * 1024

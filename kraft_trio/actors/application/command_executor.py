@@ -14,8 +14,8 @@ from kraft_trio.application.machine_adapter import CALL_HEADER, REQUEST_HEADER, 
 from kraft_trio.application.outcomes import Outcome
 from kraft_trio.errors import NodeClosedError, NotAppendedError, OutcomeUnknownError, ResultLostError
 from kraft_trio.protocol.request_ids import is_request_id
-from kraft_trio.storage.batch import NewRecord
-from kraft_trio.storage.new_record_check import check_new_record
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.batches.new_record_check import check_new_record
 
 R = TypeVar("R")
 

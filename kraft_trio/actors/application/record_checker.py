@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from kraft_trio.actors.waiting.address_turns import AddressTurns
-from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
-from kraft_trio.storage.record_check import check_steps
-from kraft_trio.storage.record_limits import produce_limits
-from kraft_trio.storage.record_thread import OffLoop
+from kraft_trio.storage.batches.batch_header import COMPRESSION_ATTRIBUTES, BatchHeader
+from kraft_trio.storage.batches.record_check import check_steps
+from kraft_trio.storage.batches.record_limits import produce_limits
+from kraft_trio.storage.disk.record_thread import OffLoop
 
 STEPS_AT_ONCE: Final = 4
 """Steps in the event loop."""

@@ -12,11 +12,11 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-from kraft_trio.storage.batch import BatchHeader, Record, decode_records
-from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_chunks import record_chunks
-from kraft_trio.storage.record_thread import OffLoop
+from kraft_trio.storage.batches.batch import BatchHeader, Record, decode_records
+from kraft_trio.storage.batches.batch_header import COMPRESSION_ATTRIBUTES
+from kraft_trio.storage.batches.record_chunks import record_chunks
+from kraft_trio.storage.disk.disk import Buffer
+from kraft_trio.storage.disk.record_thread import OffLoop
 
 MOST_RECORDS: Final = 4096
 """Limit for one list.  A batch with fewer records, and fewer bytes than `MOST_BYTES`, is one list."""

@@ -22,10 +22,10 @@ from kraft_trio.errors import (
 )
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import BatchHeader, Record, iter_headers
-from kraft_trio.storage.disk import Buffer, Disk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.snapshot_reader import open_snapshot
+from kraft_trio.storage.batches.batch import BatchHeader, Record, iter_headers
+from kraft_trio.storage.disk.disk import Buffer, Disk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.snapshots.snapshot_reader import open_snapshot
 
 log = get_logger(__name__)
 

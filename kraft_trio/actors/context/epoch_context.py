@@ -25,8 +25,8 @@ from kraft_trio.limits.refusals import Refusals
 from kraft_trio.messages import ElectionMessage, LeaderHeardOf, Stamp
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.waits import retry_backoff_ms
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
+from kraft_trio.storage.log.log import Log
 
 TellElection: TypeAlias = Callable[[ElectionMessage], Awaitable[None]]
 

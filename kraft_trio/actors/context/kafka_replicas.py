@@ -13,9 +13,9 @@ from kraft_trio.logs import get_logger
 from kraft_trio.protocol.kafka_records import ANY, READABLE_ONLY, RecordDemand, record_demand
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.batches.batch_header import BatchHeader
+from kraft_trio.storage.batches.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.disk.disk import Buffer
 from kraft_trio.wire.apis.api_versions import SOFTWARE_NAME
 
 log = get_logger(__name__)

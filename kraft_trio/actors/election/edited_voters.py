@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kraft_trio.actors.context.epoch_context import TellElection
 from kraft_trio.messages import LeaderChangeCommitted, Stamp
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 
 
 async def tell_of_leader_change(log: Log, stamp: Stamp, tell_election: TellElection) -> None:

@@ -70,8 +70,8 @@ from kraft_trio.protocol.roles import (
 from kraft_trio.protocol.types import Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.waits import election_backoff_ms
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.static_voters import voters_to_store
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.log.static_voters import voters_to_store
 from kraft_trio.wire.apis.end_quorum_epoch import EndQuorumEpochRequest
 
 log = get_logger(__name__)

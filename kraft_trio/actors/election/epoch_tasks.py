@@ -28,7 +28,7 @@ from kraft_trio.errors import DamagedLogError, DiskFullError
 from kraft_trio.messages import LeaderMessage, VoterChangeMessage
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 
 LEADER_MAILBOX_SIZE = 1024
 VOTER_CHANGES_MAILBOX_SIZE = 16

@@ -14,8 +14,8 @@ from kraft_trio.logs import get_logger
 from kraft_trio.messages import ElectionMessage, VotersChanged
 from kraft_trio.protocol.types import Endpoint, ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
+from kraft_trio.storage.log.log import Log
 
 log = get_logger(__name__)
 

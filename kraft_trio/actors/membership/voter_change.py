@@ -18,7 +18,7 @@ from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused, serves_no_votes, tells_no_listener
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, Voter, VoterSet
-from kraft_trio.storage.control_records import ControlRecord, VotersRecord
+from kraft_trio.storage.batches.control_records import ControlRecord, VotersRecord
 from kraft_trio.wire.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kraft_trio.wire.apis.vote import VOTE
 from kraft_trio.wire.error_codes import REFUSALS, ErrorCode

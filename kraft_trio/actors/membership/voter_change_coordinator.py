@@ -50,7 +50,7 @@ from kraft_trio.protocol.voter_changes import (
     upgrade_voters,
 )
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS, Voter
-from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
+from kraft_trio.storage.batches.control_records import KRaftVersion, VotersRecord
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterResponse
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterResponse
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipResponse

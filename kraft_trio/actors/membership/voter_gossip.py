@@ -31,7 +31,7 @@ from kraft_trio.protocol.gossip import (
 )
 from kraft_trio.protocol.roles import Follower, Leader
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.storage.boot_counter import BootCounter
+from kraft_trio.storage.directory.boot_counter import BootCounter
 from kraft_trio.wire.apis.discover_voters import DISCOVER_VOTERS, DiscoverVotersRequest, DiscoverVotersResponse
 from kraft_trio.wire.error_codes import ErrorCode
 

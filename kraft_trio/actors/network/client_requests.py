@@ -14,10 +14,10 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.messages import ProduceReceived, QuorumView
 from kraft_trio.protocol.producer_owners import ProducerOwners
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import check_client_batch, peek_header
-from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.record_check import is_small_and_sound, may_be_honest_about_time
-from kraft_trio.storage.record_window import LargeRecordError
+from kraft_trio.storage.batches.batch import check_client_batch, peek_header
+from kraft_trio.storage.batches.batch_header import BatchHeader
+from kraft_trio.storage.batches.record_check import is_small_and_sound, may_be_honest_about_time
+from kraft_trio.storage.batches.record_window import LargeRecordError
 from kraft_trio.wire.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse, CreationResult
 from kraft_trio.wire.apis.find_coordinator import GROUP, FindCoordinatorRequest, FindCoordinatorResponse
 from kraft_trio.wire.apis.incremental_alter_configs import (

@@ -9,8 +9,8 @@ from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import NotLeaderError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.idempotent_producer import failure_of
 from kraft_trio.messages import ProduceReceived, QuorumView
-from kraft_trio.storage.batch import NewRecord, encode_batch, peek_header
-from kraft_trio.storage.record_limits import MAX_RECORDS
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, peek_header
+from kraft_trio.storage.batches.record_limits import MAX_RECORDS
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 

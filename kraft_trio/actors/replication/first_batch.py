@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_history import VoterHistory
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
+from kraft_trio.storage.batches.control_records import ControlRecord, KRaftVersion, LeaderChange, VotersRecord
 
 
 def first_records(

@@ -46,8 +46,8 @@ from kraft_trio.protocol.read_barrier import ReadRounds
 from kraft_trio.protocol.read_lease import promised_wait_ms
 from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import ControlRecord
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import ControlRecord
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode

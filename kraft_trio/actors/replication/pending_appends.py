@@ -10,7 +10,7 @@ import attrs
 from kraft_trio.actors.waiting.removable_heap import RemovableHeap
 from kraft_trio.channels import Reply
 from kraft_trio.messages import ProduceReceived
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kraft_trio.errors import OffsetOutOfRangeError
 from kraft_trio.protocol.producers import Accept, Duplicate, Refuse
-from kraft_trio.storage.batch_header import CRC_POSITION, BatchHeader
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.batches.batch_header import CRC_POSITION, BatchHeader
+from kraft_trio.storage.log.log import Log
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import REFUSALS, ErrorCode
 

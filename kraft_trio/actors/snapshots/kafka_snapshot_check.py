@@ -5,9 +5,9 @@ from __future__ import annotations
 from kraft_trio.errors import ProtocolError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch_header import HEADER_BYTES, peek_header
-from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, peek_header
+from kraft_trio.storage.batches.kafka_readable import why_kafka_cannot_read
+from kraft_trio.storage.disk.disk import DiskFile
 
 log = get_logger(__name__)
 

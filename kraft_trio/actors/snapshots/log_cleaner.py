@@ -10,8 +10,8 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import CorruptSnapshotError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.retention import RetentionLimits
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.retention import RetentionLimits
 
 log = get_logger(__name__)
 

@@ -10,9 +10,9 @@ from kraft_trio.errors import CorruptSnapshotError, DiskFullError, ProtocolError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.snapshot_ids import check_offered_snapshot
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.snapshot_download import SnapshotDownload
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.snapshots.snapshot_download import SnapshotDownload
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
 
 log = get_logger(__name__)

@@ -11,8 +11,8 @@ import trio
 from kraft_trio.errors import ProtocolError, StorageFailure
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.snapshot_reader import read_batches
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.snapshots.snapshot_reader import read_batches
 
 log = get_logger(__name__)
 

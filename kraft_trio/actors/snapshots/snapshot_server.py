@@ -10,8 +10,8 @@ from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import SnapshotPiece
 from kraft_trio.protocol.snapshot_ids import PieceRefusal, check_piece, piece_size
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.snapshots import Snapshots
+from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.snapshots.snapshots import Snapshots
 from kraft_trio.wire.error_codes import ErrorCode
 
 MAX_PIECE_BYTES: Final = 1024 * 1024

@@ -14,12 +14,12 @@ from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import BatchHeader
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.snapshot_reader import ControlState
-from kraft_trio.storage.snapshot_writer import SnapshotWriter
+from kraft_trio.storage.batches.batch import BatchHeader
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 
 log = get_logger(__name__)
 

@@ -16,10 +16,12 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.meta_properties import MetaProperties
-from kraft_trio.storage.partition_files import (
+from kraft_trio.storage.directory.directory import partition_path, read_meta_properties, refuse_lost_directory_id
+from kraft_trio.storage.directory.meta_properties import MetaProperties
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.directory.quorum_state_check import refuse_missing_quorum_state
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import (
     LOG,
     QUORUM_STATE,
     checkpoint_ids,
@@ -27,9 +29,7 @@ from kraft_trio.storage.partition_files import (
     offset_file_name,
     offsets_of,
 )
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.quorum_state_check import refuse_missing_quorum_state
-from kraft_trio.storage.snapshot_reader import ControlState, SnapshotBatch, open_snapshot, summarize
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotBatch, open_snapshot, summarize
 
 
 @attrs.define

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage.real_lock import command_of
+from kraft_trio.storage.disk.real_lock import command_of
 
 _DELETED: Final = " (deleted)"
 

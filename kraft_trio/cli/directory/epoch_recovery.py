@@ -17,10 +17,10 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.storage.directory import LockedDirectory, partition_path, read_meta_properties
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.static_voters import voters_to_store
+from kraft_trio.storage.directory.directory import LockedDirectory, partition_path, read_meta_properties
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.log.static_voters import voters_to_store
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.release_features import LATEST, METADATA_VERSION
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, directory_id_from_text
 from kraft_trio.protocol.voter_set import KRAFT_VERSION, SUPPORTED_KRAFT_VERSIONS, Voter, VoterSet
-from kraft_trio.storage.directory import RESERVED_DIRECTORY_IDS
+from kraft_trio.storage.directory.directory import RESERVED_DIRECTORY_IDS
 
 
 class Bootstrap(enum.Enum):

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kraft_trio.storage.created_files import FILE_MODE
-from kraft_trio.storage.disk import Buffer, DirectoryLock, Disk, DiskFile, base_name, parent
+from kraft_trio.storage.disk.created_files import FILE_MODE
+from kraft_trio.storage.disk.disk import Buffer, DirectoryLock, Disk, DiskFile, base_name, parent
 
 
 class PreviewFile:

@@ -22,9 +22,9 @@ from kraft_trio.config.values import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.static_voters import ACCEPT
+from kraft_trio.storage.disk.disk import join
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.log.static_voters import ACCEPT
 
 
 @click.command("recover")

@@ -27,21 +27,21 @@ from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import encode_control_batch
-from kraft_trio.storage.control_records import LeaderChange, VotersRecord
-from kraft_trio.storage.directory import (
+from kraft_trio.storage.batches.batch import encode_control_batch
+from kraft_trio.storage.batches.control_records import LeaderChange, VotersRecord
+from kraft_trio.storage.directory.directory import (
     LockedDirectory,
     partition_path,
     read_meta_properties,
     refuse_lost_directory_id,
 )
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.meta_properties import MetaProperties
-from kraft_trio.storage.partition_files import checkpoint_ids
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.static_voters import ACCEPT
+from kraft_trio.storage.directory.meta_properties import MetaProperties
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import checkpoint_ids
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.log.static_voters import ACCEPT
 
 RECORD: Final = "recovery-record.ndjson"
 """In the node's directory.  Each recovery adds one line before it starts and one when it is done."""

@@ -22,19 +22,19 @@ from kraft_trio.errors import ConfigError, DiskFullError, StorageError, StorageF
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
-from kraft_trio.storage.batch import encode_control_batch, patch_base_offset_and_epoch
-from kraft_trio.storage.directory import LOCK, lock_new_directory, partition_path
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.failures import is_disk_full
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_appender import LogConfig
-from kraft_trio.storage.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
-from kraft_trio.storage.part_file import PartFile
-from kraft_trio.storage.partition_check import read_records
-from kraft_trio.storage.partition_files import QUORUM_STATE, checkpoint_name
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.snapshot_reader import ControlState, SnapshotSummary, open_snapshot, summarize
-from kraft_trio.storage.snapshot_writer import CHECKPOINT_MODE, first_records
+from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch
+from kraft_trio.storage.checks.partition_check import read_records
+from kraft_trio.storage.directory.directory import LOCK, lock_new_directory, partition_path
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.failures import is_disk_full
+from kraft_trio.storage.disk.part_file import PartFile
+from kraft_trio.storage.disk.partition_files import QUORUM_STATE, checkpoint_name
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotSummary, open_snapshot, summarize
+from kraft_trio.storage.snapshots.snapshot_writer import CHECKPOINT_MODE, first_records
 
 _NOT_OURS: Final = frozenset({"lost+found"})
 """Names that a new file system of its own contains."""

@@ -17,11 +17,11 @@ from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.directory import LockedDirectory, partition_path
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_files import QUORUM_STATE
-from kraft_trio.storage.quorum_state import QuorumStateFile
-from kraft_trio.storage.static_voters import ACCEPT, check_static_voters, voters_of_before
+from kraft_trio.storage.directory.directory import LockedDirectory, partition_path
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import QUORUM_STATE
+from kraft_trio.storage.log.static_voters import ACCEPT, check_static_voters, voters_of_before
 
 
 @attrs.frozen

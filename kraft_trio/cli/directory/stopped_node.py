@@ -21,11 +21,11 @@ from kraft_trio.diagnosis.quorum_situation import Claim, FoundHere, Situation, r
 from kraft_trio.errors import StorageError, StorageFailure
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.directory import partition_path, read_meta_properties, refuse_lost_directory_id
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_files import DAMAGED, QUORUM_STATE
-from kraft_trio.storage.quorum_state_check import refuse_missing_quorum_state
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.directory import partition_path, read_meta_properties, refuse_lost_directory_id
+from kraft_trio.storage.directory.quorum_state_check import refuse_missing_quorum_state
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import DAMAGED, QUORUM_STATE
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 DISK_TIMEOUT_S: Final = 2.0
 """Time in which the disk must answer."""

@@ -29,16 +29,16 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.security.client_network import peer_network
-from kraft_trio.storage.directory import (
+from kraft_trio.storage.directory.directory import (
     format_directory,
     partition_path,
     random_directory_id,
     read_meta_properties,
 )
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.meta_properties import META_PROPERTIES
-from kraft_trio.storage.partition_files import BOOTSTRAP_CHECKPOINT
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import BOOTSTRAP_CHECKPOINT
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 if TYPE_CHECKING:
     from kraft_trio.security.scram_credential import ScramCredential

@@ -19,7 +19,7 @@ from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.output import echo_line, field
 from kraft_trio.cli.terminal.progress import NO_BAR, Bar, progress
 from kraft_trio.errors import ConfigError, CorruptLogError, SerdeError
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 if TYPE_CHECKING:
     from kraft_trio.application.serde import Serde

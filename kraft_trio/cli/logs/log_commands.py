@@ -13,11 +13,11 @@ from kraft_trio.cli.terminal.output import counted, echo_line
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.disk import Disk, join
-from kraft_trio.storage.partition_check import PartitionReport, bytes_to_read, check_partition
-from kraft_trio.storage.partition_files import LOG, PARTITION_METADATA, checkpoint_ids, offsets_of
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.replica_comparison import first_difference
+from kraft_trio.storage.checks.partition_check import PartitionReport, bytes_to_read, check_partition
+from kraft_trio.storage.checks.replica_comparison import first_difference
+from kraft_trio.storage.disk.disk import Disk, join
+from kraft_trio.storage.disk.partition_files import LOG, PARTITION_METADATA, checkpoint_ids, offsets_of
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 @click.group()

@@ -14,9 +14,9 @@ import attrs
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import directory_id_to_text
-from kraft_trio.storage.batch import BatchHeader, Record, check_crc, decode_records, peek_header
-from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch import BatchHeader, Record, check_crc, decode_records, peek_header
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
+from kraft_trio.storage.batches.control_records import (
     ControlRecord,
     KRaftVersion,
     LeaderChange,
@@ -26,8 +26,8 @@ from kraft_trio.storage.control_records import (
     control_record_type,
     decode_control_record,
 )
-from kraft_trio.storage.disk import DiskFile
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}

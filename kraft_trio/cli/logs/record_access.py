@@ -13,7 +13,7 @@ from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 from kraft_trio.wire.network import Network
 from kraft_trio.wire.tcp_network import TcpNetwork
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kraft_trio.cli.terminal.output import field
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 
 def printable(data: bytes | None) -> str:

@@ -22,7 +22,7 @@ from kraft_trio.config.key import MAX_INT64
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.client_network import client_network
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -31,8 +31,8 @@ from kraft_trio.protocol.types import (
     directory_id_from_text,
     directory_id_to_text,
 )
-from kraft_trio.storage.directory import read_meta_properties, refuse_lost_directory_id
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.directory import read_meta_properties, refuse_lost_directory_id
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 NO_LISTENERS: Final = Endpoints()
 

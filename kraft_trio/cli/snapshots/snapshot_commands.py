@@ -17,10 +17,10 @@ from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.output import counted, echo_line
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.partition_check import read_records
-from kraft_trio.storage.producer_snapshot import decode_producer_snapshot
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.snapshot_reader import SnapshotSummary, open_snapshot, summarize
+from kraft_trio.storage.checks.partition_check import read_records
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.producer_snapshot import decode_producer_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import SnapshotSummary, open_snapshot, summarize
 
 _UNKNOWN_OFFSET: Final = -1
 

@@ -15,11 +15,11 @@ import javaproperties
 
 from kraft_trio.errors import CorruptSnapshotError, ProtocolError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.storage.batch import peek_header
-from kraft_trio.storage.batch_header import HEADER_BYTES
-from kraft_trio.storage.directory import read_meta_properties
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.partition_files import checkpoint_ids
+from kraft_trio.storage.batches.batch import peek_header
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES
+from kraft_trio.storage.directory.directory import read_meta_properties
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.partition_files import checkpoint_ids
 
 _SUFFIX = ".properties"
 _NUMBER = re.compile(r"[0-9]{1,19}")

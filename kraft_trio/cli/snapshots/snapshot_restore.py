@@ -22,9 +22,9 @@ from kraft_trio.config import NodeConfig
 from kraft_trio.config.key import MAX_INT64
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import OffsetAndEpoch, directory_id_to_text
-from kraft_trio.storage.directory import random_directory_id
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.directory.directory import random_directory_id
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.real_disk import RealDisk
 
 
 @click.command("restore")

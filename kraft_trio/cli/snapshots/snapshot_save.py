@@ -19,9 +19,9 @@ from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.client_network import client_network
-from kraft_trio.storage.disk import Disk
-from kraft_trio.storage.failures import storage_failure
-from kraft_trio.storage.real_disk import RealDisk
+from kraft_trio.storage.disk.disk import Disk
+from kraft_trio.storage.disk.failures import storage_failure
+from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.wire.network import Network
 
 SUFFIX: Final = ".checkpoint"

@@ -16,7 +16,7 @@ from kraft_trio.client.quorum_description import UNKNOWN, NoLeader
 from kraft_trio.errors import NetworkError
 from kraft_trio.node import Node
 from kraft_trio.simulation.world import World
-from kraft_trio.storage.batch import decode_records
+from kraft_trio.storage.batches.batch import decode_records
 
 LISTENING_S: Final = 0.2
 """How long an embedded reader without an end waits for more commits."""

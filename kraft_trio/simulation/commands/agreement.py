@@ -17,7 +17,7 @@ from kraft_trio.application.machine_adapter import REQUEST_HEADER
 from kraft_trio.application.outcomes import Outcome
 from kraft_trio.application.state_machine import Committed, StateMachine
 from kraft_trio.errors import CommandFailed
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 SAME_COMMANDS: Final = "all replicas apply the same commands, each request once"
 SAME_RESULTS: Final = "the result of a command depends on the state and the command alone"

@@ -12,7 +12,7 @@ from kraft_trio.application.state_machine import Committed, StateMachine
 from kraft_trio.errors import CommandFailed
 from kraft_trio.simulation.commands.agreement import Agreement, Reporter, State, content_of, saved
 from kraft_trio.simulation.commands.call_watch import watched_calls
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 
 NO_CLOCK: Final = "a state machine reads no clock and draws no random number"
 LOADED_AS_SAVED: Final = "a state machine that has loaded a snapshot saves the same one"

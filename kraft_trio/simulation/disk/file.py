@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.disk.inode import Inode
-from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.disk.disk import Buffer
 
 
 class OwningDisk(Protocol):

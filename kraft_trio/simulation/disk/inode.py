@@ -7,8 +7,8 @@ from typing import Literal
 
 import attrs
 
-from kraft_trio.storage.created_files import FILE_MODE
-from kraft_trio.storage.disk import SECTOR_BYTES, Buffer
+from kraft_trio.storage.disk.created_files import FILE_MODE
+from kraft_trio.storage.disk.disk import SECTOR_BYTES, Buffer
 
 Loss = Literal["all", "some", "reordered"]
 """What a crash loses of the unsynced data.

@@ -20,8 +20,8 @@ from kraft_trio.simulation.disk.failing_calls import CallPredicate, DiskFaults, 
 from kraft_trio.simulation.disk.file import SimulatedFile, SimulatedLock
 from kraft_trio.simulation.disk.inode import Inode, Loss
 from kraft_trio.simulation.disk.names import Names
-from kraft_trio.storage.created_files import FILE_MODE
-from kraft_trio.storage.disk import base_name, parent
+from kraft_trio.storage.disk.created_files import FILE_MODE
+from kraft_trio.storage.disk.disk import base_name, parent
 
 
 class SimulatedDisk:

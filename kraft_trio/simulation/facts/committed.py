@@ -12,7 +12,7 @@ import attrs
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.simulation.facts.entry import Entry
-from kraft_trio.storage.batch import check_crc, decode_records, peek_header
+from kraft_trio.storage.batches.batch import check_crc, decode_records, peek_header
 
 _next_offset_of: Final = attrgetter("next_offset")
 

@@ -10,10 +10,10 @@ import attrs
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.batch import check_crc, decode_control_batch
-from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.control_records import KRaftVersion, VotersRecord
-from kraft_trio.storage.disk import Buffer
+from kraft_trio.storage.batches.batch import check_crc, decode_control_batch
+from kraft_trio.storage.batches.batch_header import BatchHeader
+from kraft_trio.storage.batches.control_records import KRaftVersion, VotersRecord
+from kraft_trio.storage.disk.disk import Buffer
 
 IDENTITY_BYTES: Final = 21
 """Length of the header fields that identify a batch: base offset, length, epoch, magic, CRC."""

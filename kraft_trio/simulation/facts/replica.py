@@ -17,11 +17,11 @@ from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation.facts.committed import NOTHING, CommittedLog, CommittedRecords, digest_after
 from kraft_trio.simulation.facts.device import Content, Device
 from kraft_trio.simulation.facts.entry import CHAIN_START, Entry, entry_of, is_whole
-from kraft_trio.storage.batch import Record, iter_headers, peek_header
-from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.disk import Buffer, base_name, join
-from kraft_trio.storage.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
-from kraft_trio.storage.quorum_state import decode_quorum_state
+from kraft_trio.storage.batches.batch import Record, iter_headers, peek_header
+from kraft_trio.storage.batches.batch_header import BatchHeader
+from kraft_trio.storage.directory.quorum_state import decode_quorum_state
+from kraft_trio.storage.disk.disk import Buffer, base_name, join
+from kraft_trio.storage.disk.partition_files import LOG, QUORUM_STATE, checkpoint_ids, checkpoint_name
 
 _base_offset_of: Final = attrgetter("base_offset")
 _next_offset_of: Final = attrgetter("next_offset")

@@ -9,10 +9,10 @@ from functools import lru_cache
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation.facts.replica import Replica
-from kraft_trio.storage.checkpoint import read_checkpoint
-from kraft_trio.storage.control_records import VotersRecord
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import checkpoint_ids, checkpoint_name
+from kraft_trio.storage.batches.control_records import VotersRecord
+from kraft_trio.storage.disk.disk import join
+from kraft_trio.storage.disk.partition_files import checkpoint_ids, checkpoint_name
+from kraft_trio.storage.snapshots.checkpoint import read_checkpoint
 
 
 def snapshots_of(replica: Replica) -> tuple[OffsetAndEpoch, ...]:

@@ -10,7 +10,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.snapshot_files import is_rotten, path_of, voters_in
-from kraft_trio.storage.partition_files import checkpoint_ids
+from kraft_trio.storage.disk.partition_files import checkpoint_ids
 
 
 def is_same_replica(member: ReplicaKey, key: ReplicaKey) -> bool:

@@ -12,7 +12,7 @@ from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.invariants import INVARIANTS, Invariant
 from kraft_trio.simulation.invariants.invariant import Reporter
 from kraft_trio.simulation.network.message import Message
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 
 class Checker:

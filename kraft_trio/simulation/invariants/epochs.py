@@ -12,8 +12,8 @@ from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.partition_files import QUORUM_STATE
+from kraft_trio.storage.disk.disk import join
+from kraft_trio.storage.disk.partition_files import QUORUM_STATE
 
 FIRST: Final[tuple[type[Role], ...]] = (Unattached, Candidate, Follower, Resigned)
 """The roles in which a process may begin; neither a Prospective nor a Leader can."""

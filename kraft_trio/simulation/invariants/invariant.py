@@ -11,7 +11,7 @@ from kraft_trio.simulation.facts.history import Operation
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.network.message import Message
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 
 class Reporter(Protocol):

@@ -14,7 +14,7 @@ from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.invariants.epochs import given_vote
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
-from kraft_trio.storage.batch import check_crc, peek_header
+from kraft_trio.storage.batches.batch import check_crc, peek_header
 
 
 class LogMatching(Invariant):

@@ -11,7 +11,7 @@ from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.snapshot_files import content_of, problem_with_cover, snapshots_of
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
 from kraft_trio.simulation.network.message import Message
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 
 

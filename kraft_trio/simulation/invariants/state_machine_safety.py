@@ -10,7 +10,7 @@ from kraft_trio.simulation.facts.entry import Entry
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.invariants.invariant import Invariant, Reporter
-from kraft_trio.storage.batch import Record
+from kraft_trio.storage.batches.batch import Record
 
 
 class StateMachineSafety(Invariant):

@@ -12,7 +12,7 @@ from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation.script.parts import EPOCH, NODE, NODES, OFFSET, QUOTED, QUOTED_LIST, choice
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
-from kraft_trio.storage.batch import decode_records, peek_header
+from kraft_trio.storage.batches.batch import decode_records, peek_header
 
 if TYPE_CHECKING:
     from kraft_trio.node import Node

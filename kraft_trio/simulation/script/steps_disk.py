@@ -12,9 +12,9 @@ import attrs
 from kraft_trio.simulation.facts.replica import election_state_on
 from kraft_trio.simulation.script.parts import DURATION, NODE, NumberPart, choice
 from kraft_trio.simulation.script.steps import NotAsExpected, Step, flag, part, register
-from kraft_trio.storage.disk import join
-from kraft_trio.storage.part_file import PART_SUFFIX
-from kraft_trio.storage.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name
+from kraft_trio.storage.disk.disk import join
+from kraft_trio.storage.disk.part_file import PART_SUFFIX
+from kraft_trio.storage.disk.partition_files import CHECKPOINT, DELETED, QUORUM_STATE, checkpoint_ids, checkpoint_name
 
 if TYPE_CHECKING:
     from kraft_trio.simulation.cluster import Cluster

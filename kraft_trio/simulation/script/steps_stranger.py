@@ -22,8 +22,8 @@ from kraft_trio.simulation.script.parts import DURATION, NODE, NODES
 from kraft_trio.simulation.script.steps import Step, flag, part, register
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.simulation.world import EPOCH_MS
-from kraft_trio.storage.directory import format_directory, random_directory_id
-from kraft_trio.storage.record_thread import InLoop
+from kraft_trio.storage.directory.directory import format_directory, random_directory_id
+from kraft_trio.storage.disk.record_thread import InLoop
 from kraft_trio.wire.api import DISCOVER_VOTERS, FETCH, VOTE, Api
 from kraft_trio.wire.apis.begin_quorum_epoch import BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest

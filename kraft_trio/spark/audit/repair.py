@@ -17,7 +17,7 @@ from kraft_trio.spark.audit.check import REPAIRS
 from kraft_trio.spark.audit.engine import Engine, Row
 from kraft_trio.spark.files import join, printable
 from kraft_trio.spark.replicas import find_replicas
-from kraft_trio.storage.partition_files import LOG, checkpoint_name, offset_file_name
+from kraft_trio.storage.disk.partition_files import LOG, checkpoint_name, offset_file_name
 
 MOST_REPAIRS: Final = 1000
 FINDERS: Final[Mapping[str, tuple[str, ...]]] = {

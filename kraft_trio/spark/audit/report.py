@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.audit.plots import plots_of
-from kraft_trio.storage.created_files import write_own_text
+from kraft_trio.storage.disk.created_files import write_own_text
 
 if TYPE_CHECKING:
     from kraft_trio.spark.audit.audit import Audit

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kraft_trio.spark.decoding.headers import Ints, field
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE
 
 NO_END = 2**63 - 1
 

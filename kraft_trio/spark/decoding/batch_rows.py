@@ -17,7 +17,7 @@ from kraft_trio.spark.decoding.rows import (
     timestamps,
 )
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch_header import (
+from kraft_trio.storage.batches.batch_header import (
     COMPRESSION_ATTRIBUTES,
     CONTROL_ATTRIBUTE,
     LOG_APPEND_TIME_ATTRIBUTE,

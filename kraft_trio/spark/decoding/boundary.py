@@ -34,10 +34,10 @@ from kraft_trio.spark.decoding.damage import crc_at
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import Headers, Ints, field, gather, sizes_of
 from kraft_trio.spark.decoding.scan import Run, scan
-from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION
+from kraft_trio.storage.batches.batch_header import FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION
 
 LARGEST_BATCH_BYTES: Final = 8 * 1024 * 1024
-"""See `storage.log_appender`; Kafka's is KafkaRaftClient.MAX_BATCH_SIZE_BYTES."""
+"""See `storage.log.log_appender`; Kafka's is KafkaRaftClient.MAX_BATCH_SIZE_BYTES."""
 _GROWTH: Final = 4
 _MOST_GROWTHS: Final = 2
 """So often the window grows before the file is read from its start."""

@@ -15,8 +15,8 @@ from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.numbered_records import control_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import Record
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.batches.control_records import (
     CONTROL_RECORD_NAMES,
     SNAPSHOT_FOOTER,
     KRaftVersion,

@@ -12,7 +12,7 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import HEADER, field, gather, sizes_of
-from kraft_trio.storage.batch_header import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, peek_header
+from kraft_trio.storage.batches.batch_header import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, peek_header
 
 _FIRST_WINDOW_BYTES = 16 * 1024
 _WINDOW_BYTES = 1024 * 1024

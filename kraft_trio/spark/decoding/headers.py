@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
-from kraft_trio.storage.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION
+from kraft_trio.storage.batches.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, MAGIC, MAGIC_POSITION
 
 Ints = npt.NDArray[np.int64]
 Headers = npt.NDArray[np.void]
@@ -32,7 +32,7 @@ HEADER = np.dtype(
         ("record_count", ">i4"),
     ]
 )
-"""The fields of a header, at the positions of `storage.batch_header.HEADER`."""
+"""The fields of a header, at the positions of `storage.batches.batch_header.HEADER`."""
 
 _RAW = np.dtype((np.void, HEADER_BYTES))
 _LENGTH_POSITION = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.storage.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_record, decode_records
-from kraft_trio.storage.batch_header import BatchHeader
-from kraft_trio.storage.disk import Buffer
-from kraft_trio.storage.record_limits import MAX_CONTROL_BYTES, RecordLimits
-from kraft_trio.storage.record_window import RecordWindow
+from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode_record, decode_records
+from kraft_trio.storage.batches.batch_header import BatchHeader
+from kraft_trio.storage.batches.record_limits import MAX_CONTROL_BYTES, RecordLimits
+from kraft_trio.storage.batches.record_window import RecordWindow
+from kraft_trio.storage.disk.disk import Buffer
 
 
 def control_records(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:

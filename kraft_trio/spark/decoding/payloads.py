@@ -11,8 +11,8 @@ import numpy as np
 from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.headers import Ints, field
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch_header import COMPRESSION_ATTRIBUTES, HEADER_BYTES
-from kraft_trio.storage.compression import decompress
+from kraft_trio.storage.batches.batch_header import COMPRESSION_ATTRIBUTES, HEADER_BYTES
+from kraft_trio.storage.batches.compression import decompress
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_RECORDS = 64 * 1024

@@ -1,6 +1,6 @@
 """Decodes many uncompressed records at once into numpy columns, without copying.
 
-Only the usual forms are decoded here.  A batch with anything else is left to `storage.batch.decode_records`.
+Only the usual forms are decoded here.  A batch with anything else is left to `storage.batches.batch.decode_records`.
 """
 
 from __future__ import annotations

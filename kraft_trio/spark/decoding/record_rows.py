@@ -27,8 +27,8 @@ from kraft_trio.spark.decoding.rows import (
     timestamps,
 )
 from kraft_trio.spark.decoding.scan import Run
-from kraft_trio.storage.batch import BatchHeader
-from kraft_trio.storage.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
+from kraft_trio.storage.batches.batch import BatchHeader
+from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE, LOG_APPEND_TIME_ATTRIBUTE
 
 _FAR = 2**61
 """Beyond this, offsets and times need Python's integers."""

@@ -11,7 +11,7 @@ from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.damage import Damage, crc_at, damage_at, wrong_base_offset, wrong_crc
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import Headers, Ints, content_crcs, field, gather, sizes_of, walk
-from kraft_trio.storage.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, BatchHeader
+from kraft_trio.storage.batches.batch_header import FRAME_BYTES, HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
 FIRST_CHUNK_BYTES = 16 * 1024
 """Size of the first read and of reads after damage, so that a badly damaged file is not read over and over."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import gather
-from kraft_trio.storage.batch_header import HEADER_BYTES, MAGIC
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC
 
 
 def seam_error(expectation: Expectation, base_offset: int, start: bytes) -> str | None:

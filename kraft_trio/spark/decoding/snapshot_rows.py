@@ -16,7 +16,7 @@ from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.control_rows import target_value, voters_value
 from kraft_trio.spark.decoding.numbered_records import sized_records
 from kraft_trio.spark.decoding.rows import Rows, microseconds
-from kraft_trio.storage.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
+from kraft_trio.storage.snapshots.snapshot_reader import SnapshotBatch, SnapshotCount, SnapshotSummary, read_batches
 
 _PART_BYTES = 1024 * 1024
 _START_OF_RECORD = struct.Struct(">?i")
@@ -25,7 +25,7 @@ _SIZE = struct.Struct(">i")
 
 @attrs.frozen
 class _Sized:
-    """See `storage.snapshot_reader.SnapshotSource`."""
+    """See `storage.snapshots.snapshot_reader.SnapshotSource`."""
 
     _source: ByteSource
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, directory_id_to_text
 from kraft_trio.spark.decoding.rows import Rows
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.quorum_state import decode_quorum_state
+from kraft_trio.storage.directory.quorum_state import decode_quorum_state
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
 
 
 def quorum_state_row(path: str, data: bytes, rows: Rows) -> pa.RecordBatch:

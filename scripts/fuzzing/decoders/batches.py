@@ -9,7 +9,7 @@ from functools import partial
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_set import Voter, VoterSet
-from kraft_trio.storage.batch import (
+from kraft_trio.storage.batches.batch import (
     NewRecord,
     check_client_batch,
     decode_control_batch,
@@ -19,9 +19,8 @@ from kraft_trio.storage.batch import (
     iter_headers,
     peek_header,
 )
-from kraft_trio.storage.batch_header import HEADER_BYTES, Compression, patch_crc
-from kraft_trio.storage.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
-from kraft_trio.storage.control_records import (
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, Compression, patch_crc
+from kraft_trio.storage.batches.control_records import (
     KRaftVersion,
     LeaderChange,
     SnapshotFooter,
@@ -30,9 +29,10 @@ from kraft_trio.storage.control_records import (
     decode_control_record,
     encode_control_record,
 )
-from kraft_trio.storage.record_check import check_steps
-from kraft_trio.storage.record_chunks import record_chunks
-from kraft_trio.storage.record_limits import produce_limits
+from kraft_trio.storage.batches.record_check import check_steps
+from kraft_trio.storage.batches.record_chunks import record_chunks
+from kraft_trio.storage.batches.record_limits import produce_limits
+from kraft_trio.storage.snapshots.checkpoint import encode_bootstrap_checkpoint, read_checkpoint
 from scripts.fuzzing.decoder import Decoder
 
 MAX_DECOMPRESSED = 1024 * 1024

@@ -19,14 +19,14 @@ from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
-from kraft_trio.storage.boot_counter import BOOT_COUNTER, BootCounter
-from kraft_trio.storage.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
-from kraft_trio.storage.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
-from kraft_trio.storage.partition_files import REMOVED_VOTER
-from kraft_trio.storage.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
-from kraft_trio.storage.quorum_state import decode_quorum_state, encode_quorum_state, with_crc
-from kraft_trio.storage.real_disk import RealDisk
-from kraft_trio.storage.removal_marker import RemovalMarker
+from kraft_trio.storage.directory.boot_counter import BOOT_COUNTER, BootCounter
+from kraft_trio.storage.directory.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
+from kraft_trio.storage.directory.quorum_state import decode_quorum_state, encode_quorum_state, with_crc
+from kraft_trio.storage.directory.removal_marker import RemovalMarker
+from kraft_trio.storage.disk.partition_files import REMOVED_VOTER
+from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs, encode_leader_epochs
+from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot, load_producer_snapshot
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, TraceWriter, open_trace
 from scripts.fuzzing.decoder import MSGPACK_AT_LEAST, Decoder

@@ -26,7 +26,7 @@ from kraft_trio.kv.requests import (
     WatchRequest,
 )
 from kraft_trio.protocol.request_table import AppliedRequest, RequestTable
-from kraft_trio.storage.batch import NewRecord, Record
+from kraft_trio.storage.batches.batch import NewRecord, Record
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from scripts.fuzzing.decoder import MSGPACK_AT_LEAST, Decoder
 from scripts.fuzzing.streams import Given, run

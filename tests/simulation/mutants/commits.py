@@ -22,9 +22,9 @@ from kraft_trio.protocol.reconciliation import Valid
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.simulated_network import FrameFate, frames_of
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.storage.batch import NewRecord, encode_batch
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_state import LogState
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_state import LogState
 from kraft_trio.wire.apis.produce import PRODUCE, ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode

@@ -28,7 +28,7 @@ from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.storage.quorum_state import QuorumStateFile, encode_quorum_state
+from kraft_trio.storage.directory.quorum_state import QuorumStateFile, encode_quorum_state
 
 from .mutant import Change, mutant, without_assertions
 from .runs import campaign, custom, script, storm

@@ -20,7 +20,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.inode import SECTOR_BYTES
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.storage.log import Log
+from kraft_trio.storage.log.log import Log
 
 from .commits import COMES_BACK
 from .mutant import Change, mutant, without_assertions

@@ -13,8 +13,8 @@ from kraft_trio.actors.snapshots.snapshot_server import SnapshotServer
 from kraft_trio.errors import RefusedError
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.storage import snapshot_writer
-from kraft_trio.storage.batch import NewRecord
+from kraft_trio.storage.batches.batch import NewRecord
+from kraft_trio.storage.snapshots import snapshot_writer
 
 from .mutant import Change, mutant
 from .runs import custom

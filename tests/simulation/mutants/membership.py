@@ -30,7 +30,7 @@ from kraft_trio.protocol.votes import VoteDecision
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.setup import LISTENER
-from kraft_trio.storage.control_records import VotersRecord
+from kraft_trio.storage.batches.control_records import VotersRecord
 from kraft_trio.wire.apis.update_raft_voter import UPDATE_RAFT_VOTER, UpdateRaftVoterRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode

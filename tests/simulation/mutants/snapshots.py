@@ -18,16 +18,17 @@ from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import setup_of
-from kraft_trio.storage import log_state, log_trimmer, snapshot_reader
-from kraft_trio.storage.batch import iter_headers
-from kraft_trio.storage.log import Log
-from kraft_trio.storage.log_state import LogState
-from kraft_trio.storage.log_trimmer import LogTrimmer
-from kraft_trio.storage.part_file import PartFile
-from kraft_trio.storage.retention import RetentionLimits, SealedSegment, SnapshotFile
-from kraft_trio.storage.segments import Segments
-from kraft_trio.storage.snapshot_download import SnapshotDownload
-from kraft_trio.storage.snapshot_reader import SnapshotCount
+from kraft_trio.storage.batches.batch import iter_headers
+from kraft_trio.storage.disk.part_file import PartFile
+from kraft_trio.storage.log import log_state, log_trimmer
+from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.log.log_state import LogState
+from kraft_trio.storage.log.log_trimmer import LogTrimmer
+from kraft_trio.storage.segments.retention import RetentionLimits, SealedSegment, SnapshotFile
+from kraft_trio.storage.segments.segments import Segments
+from kraft_trio.storage.snapshots import snapshot_reader
+from kraft_trio.storage.snapshots.snapshot_download import SnapshotDownload
+from kraft_trio.storage.snapshots.snapshot_reader import SnapshotCount
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.produce import PRODUCE
 

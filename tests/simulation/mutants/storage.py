@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kraft_trio.storage import log_recovery
-from kraft_trio.storage.batch import iter_headers
-from kraft_trio.storage.disk_reserve import DiskReserve
-from kraft_trio.storage.durability import Durability
-from kraft_trio.storage.log_appender import LogAppender
-from kraft_trio.storage.log_scan import scan_segment
-from kraft_trio.storage.recovery_point import RecoveryPoint
+from kraft_trio.storage.batches.batch import iter_headers
+from kraft_trio.storage.disk.disk_reserve import DiskReserve
+from kraft_trio.storage.log import log_recovery
+from kraft_trio.storage.log.durability import Durability
+from kraft_trio.storage.log.log_appender import LogAppender
+from kraft_trio.storage.segments.log_scan import scan_segment
+from kraft_trio.storage.segments.recovery_point import RecoveryPoint
 
 from .elections import CRASHES
 from .following import COMES_BACK_AND_CRASHES, UNASSERTED_FETCH

@@ -11,7 +11,7 @@ from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.setup import CLUSTER_ID
-from kraft_trio.storage.meta_properties import META_PROPERTIES, decode_meta_properties, encode_meta_properties
+from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, decode_meta_properties, encode_meta_properties
 
 ROOT = "/data"
 """A simulated node's metadata.log.dir."""

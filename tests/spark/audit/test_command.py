@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kraft_trio.storage.meta_properties import (
+from kraft_trio.storage.directory.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     decode_meta_properties,

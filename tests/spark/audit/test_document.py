@@ -8,8 +8,8 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from kraft_trio.storage.batch import iter_headers
-from kraft_trio.storage.batch_header import patch_crc
+from kraft_trio.storage.batches.batch import iter_headers
+from kraft_trio.storage.batches.batch_header import patch_crc
 from tests.support.programs import REPOSITORY
 
 from .conftest import PARTITION

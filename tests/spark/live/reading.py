@@ -23,7 +23,7 @@ from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.spark.stream_columns import live_columns
 from kraft_trio.spark.stream_options import read_live_options
 from kraft_trio.spark.stream_reader import KraftStreamReader, make_stream_reader
-from kraft_trio.storage.batch import decode_records, iter_headers
+from kraft_trio.storage.batches.batch import decode_records, iter_headers
 
 Offset = dict[str, Any]
 Rows = list[tuple[int, bytes | None]]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.quorum import Quorum, produce_batch
 from kraft_trio.application.serde import MsgpackSerde
-from kraft_trio.storage.batch import NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.programs import run_program
 from tests.support.programs import REPOSITORY

@@ -17,7 +17,7 @@ from kraft_trio.spark.stream_fetching import LogRange
 from kraft_trio.spark.stream_options import read_live_options
 from kraft_trio.spark.stream_quorum import FETCH_BYTES, OtherClusterError
 from kraft_trio.spark.stream_reader import LogPartition
-from kraft_trio.storage.batch import Compression, NewRecord, encode_batch
+from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import batches, committed_rows, latest, make_reader, rows
 
