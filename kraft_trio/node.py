@@ -12,7 +12,6 @@ from typing_extensions import TypeVar
 
 from kraft_trio.actors.application.state_machine_driver import committed_batches
 from kraft_trio.actors.election.leadership import Leadership, Term
-from kraft_trio.actors.replication.fenced_append import append_in_epoch
 from kraft_trio.application.decoding import Decoding, OnBadRecord
 from kraft_trio.application.machine_adapter import check_request_header
 from kraft_trio.application.machine_fault import MachineFault
@@ -225,17 +224,7 @@ class Node(Generic[T, R]):
         for record in records:
             if record.headers:
                 check_request_header(record)
-        if epoch is None:
-            base_offset = await self.tree.appender.append(records)
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            base_offset = await append_in_epoch(
-                self.view,
-                epoch,
-                records,
-                timestamp_ms=self.tree.environment.wall_clock_ms(),
-                max_message_bytes=self.config.max_message_bytes,
-            )
+        base_offset = await self.tree.appender.append(records, epoch)
         return range(base_offset, base_offset + len(values))
 
     async def execute(self, command: T | NewRecord, request_id: UUID | None = None) -> R:

@@ -6,9 +6,11 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
 import attrs
 import trio
+from outcome import Error, Outcome, Value
 
 from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.actors.waiting.published import Published
@@ -19,16 +21,17 @@ from kraft_trio.errors import (
     KraftError,
     NetworkError,
     NodeClosedError,
+    NotLeaderError,
     OutcomeUnknownError,
     RecordTooLargeError,
     RefusedError,
     UnsupportedVersionError,
 )
-from kraft_trio.idempotent_producer import BegunBatch, IdempotentProducer, ProducerLeader
+from kraft_trio.idempotent_producer import BegunBatch, IdempotentProducer, ProducerLeader, failure_of
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import LeaderMessage, ProduceReceived, ProducerIdRequested, QuorumView
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.storage.batches.batch import NewRecord, peek_header
+from kraft_trio.storage.batches.batch import NewRecord, encode_batch, peek_header
 from kraft_trio.storage.batches.new_record_check import largest_size
 from kraft_trio.storage.batches.record_limits import BATCH_OVERHEAD_BYTES, MAX_BATCH_HEADERS, MAX_RECORDS
 from kraft_trio.wire.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
@@ -38,6 +41,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = get_logger(__name__)
 
 MAILBOX_SIZE = 1024
+NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 @attrs.frozen
@@ -48,7 +52,7 @@ class AppendRequested:
     size_in_bytes: int
     """The most that the records can take in a batch."""
     header_count: int
-    reply: Reply[int | Exception] = attrs.field(factory=Reply)
+    reply: Reply[Outcome[int]] = attrs.field(factory=Reply)
     """The offset of the first record, once all are committed, or the error."""
 
 
@@ -74,6 +78,7 @@ class Appender:
     ) -> None:
         self._config = config
         self._producer = IdempotentProducer(_Leaders(config, client, view, random_source), wall_clock_ms)
+        self._wall_clock_ms = wall_clock_ms
         self._view = view
         self._mailbox = ServedMailbox[AppendRequested | None](MAILBOX_SIZE)
         """None wakes this actor, because a begun batch has failed."""
@@ -85,12 +90,14 @@ class Appender:
         self._one_by_one = 0
         """How many of the waiting requests were refused in a batch that they shared, so that each is sent alone."""
 
-    async def append(self, records: Sequence[NewRecord]) -> int:
+    async def append(self, records: Sequence[NewRecord], epoch: int | None = None) -> int:
         """Append records at consecutive offsets, wait until they are committed, and return the first offset.
 
+        With `epoch`, they take effect in that epoch of this node's leadership or never.
+
         Raises RecordTooLargeError or RefusedError if the records were not appended, OutcomeUnknownError if they may
-        have been, and NodeClosedError if the node stopped before they were sent.  A cancelled append may or may not
-        take effect.
+        have been, and NodeClosedError if the node stopped before they were sent.  With `epoch`, NotLeaderError says
+        that this node does not lead it and that nothing was appended.  A cancelled append may or may not take effect.
         """
         if len(records) > MAX_RECORDS:
             raise RecordTooLargeError(f"values: {len(records)} for one batch, which has {MAX_RECORDS} at most")
@@ -106,14 +113,38 @@ class Appender:
                 f"values: one batch of {size} bytes, message.max.bytes allows {self._config.max_message_bytes}"
             )
         await trio.lowlevel.checkpoint_if_cancelled()
+        if epoch is not None:
+            return await self._append_in_epoch(records, epoch)
         try:
             await send_or_wait(self._mailbox, request)
         except trio.BrokenResourceError:
             raise NodeClosedError("append: the node has stopped") from None
-        outcome = await request.reply.receive()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        return (await request.reply.receive()).unwrap()
+
+    async def _append_in_epoch(self, records: Sequence[NewRecord], epoch: int) -> int:
+        """Send one batch once to the LeaderReplication of this epoch.
+
+        It shares no batch with other requests.  No other leader ever gets it, so it needs no producer id.
+        """
+        view = self._view.value
+        if view.leader_mailbox is None or view.epoch != epoch:
+            role = type(view.role).__name__
+            raise NotLeaderError(
+                f"append: epoch {epoch}: this node does not lead it; its role is {role} in {view.epoch}"
+            )
+        batch = encode_batch(records, timestamp_ms=self._wall_clock_ms())
+        answer = await _OwnLeader(view.leader_mailbox, NO_TIMEOUT_MS).produce(batch)
+        match answer.error:
+            case ErrorCode.none:
+                return answer.base_offset
+            case ErrorCode.not_leader_or_follower:
+                raise NotLeaderError(f"append: epoch {epoch} has ended")
+            case ErrorCode.request_timed_out:
+                raise OutcomeUnknownError(
+                    f"append: epoch {epoch} ended before offset {answer.base_offset} committed; "
+                    "a later leader may commit it"
+                )
+        raise failure_of(answer)
 
     async def run(self) -> None:
         """Serve until cancelled, then answer all requests that still wait."""
@@ -127,10 +158,12 @@ class Appender:
         if self._begun is not None:
             self._begun.reply.abandon()
         for request in self._on_their_way:
-            request.reply.answer(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
+            request.reply.answer(
+                Error(OutcomeUnknownError("append: the node stopped before it had heard of the commit"))
+            )
         self._waiting += filter(None, self._mailbox.close())
         for request in self._waiting:
-            request.reply.answer(NodeClosedError("append: the node stopped before it was sent"))
+            request.reply.answer(Error(NodeClosedError("append: the node stopped before it was sent")))
 
     # A single request at a leader
 
@@ -247,9 +280,11 @@ class Appender:
     def _answer_group(self, outcome: int | KraftError) -> None:
         group, self._on_their_way = self._on_their_way, []
         for request in group:
-            request.reply.answer(outcome)
             if isinstance(outcome, int):
+                request.reply.answer(Value(outcome))
                 outcome += len(request.records)
+            else:
+                request.reply.answer(Error(outcome))
 
 
 async def _outcome(appending: Awaitable[int]) -> int | KraftError:
@@ -310,7 +345,12 @@ class _OwnLeader:
     async def produce(self, batch: bytes) -> ProducePartitionResponse:
         reply: Reply[ProducePartitionResponse] = Reply()
         if await deliver(self.mailbox, ProduceReceived(batch, peek_header(batch), self.timeout_ms, reply)):
-            return await reply.receive()
+            try:
+                return await reply.receive()
+            except trio.Cancelled:
+                if not reply.is_answered:
+                    reply.abandon()
+                raise
         return ProducePartitionResponse.failed(ErrorCode.not_leader_or_follower)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import attrs
 import trio
+from outcome import Error, Outcome, Value
 
 from kraft_trio.channels import Reply, send_or_wait
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
@@ -39,7 +40,7 @@ class Outgoing:
     api: Api[Any, Any]
     request: Any
     scope: trio.CancelScope
-    reply: Reply[Any]
+    reply: Reply[Outcome[Any]]
 
 
 @attrs.frozen
@@ -47,7 +48,7 @@ class Lease:
     """A request to borrow the connection until `ended` is set.  `scope` bounds the wait for it."""
 
     scope: trio.CancelScope
-    reply: Reply[Connection | NetworkError]
+    reply: Reply[Outcome[Connection]]
     ended: trio.Event
 
 
@@ -109,7 +110,7 @@ class NetworkClient:
         outgoing.scope.deadline = trio.current_time() + timeout_ms / 1000
         try:
             await send_or_wait(self._peer(endpoint), outgoing)
-            outcome = await outgoing.reply.receive()
+            answer = await outgoing.reply.receive()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise NetworkError(f"{endpoint}: {api.name}: the network client has stopped") from None
         except trio.Cancelled:
@@ -117,9 +118,7 @@ class NetworkClient:
             raise
         finally:
             self._close_if_left(endpoint)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return cast(ResponseT, outcome)
+        return cast(ResponseT, answer.unwrap())
 
     @asynccontextmanager
     async def lease(self, endpoint: Endpoint, timeout_ms: int) -> AsyncIterator[Connection]:
@@ -134,10 +133,7 @@ class NetworkClient:
                 await send_or_wait(self._peer(endpoint), lease)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise NetworkError(f"{endpoint}: the network client has stopped") from None
-            connection = await lease.reply.receive()
-            if isinstance(connection, NetworkError):
-                raise connection
-            yield connection
+            yield (await lease.reply.receive()).unwrap()
         finally:
             lease.scope.cancel()
             lease.ended.set()
@@ -255,29 +251,30 @@ class _Peer:
                 await self._disconnect()
 
     async def _serve(self, outgoing: Outgoing) -> None:
-        outcome: object = None
+        answer: Outcome[Any] | None = None
+        what = f"{outgoing.api.name} to {self._endpoint}"
         if outgoing.scope.cancel_called or outgoing.scope.deadline <= trio.current_time():
             # It timed out in the queue.  Nothing was sent, so the connection stays open.
-            outgoing.reply.answer(NetworkError(f"{outgoing.api.name} to {self._endpoint}: not sent in time"))
+            outgoing.reply.answer(Error(NetworkError(f"{what}: not sent in time")))
             return
         try:
             with outgoing.scope:
-                outcome = await self._exchange(outgoing)
-            if outcome is None:
-                outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: no answer in time")
+                answer = Value(await self._exchange(outgoing))
+            if answer is None:
+                answer = Error(NetworkError(f"{what}: no answer in time"))
         except BROKEN as error:
-            outcome = NetworkError(f"{outgoing.api.name} to {self._endpoint}: {error}")
+            answer = Error(NetworkError(f"{what}: {error}"))
         except UnsupportedVersionError as error:
-            outgoing.reply.answer(error)
+            outgoing.reply.answer(Error(error))
             return
         except trio.Cancelled:
             outgoing.reply.answer(
-                NetworkError(f"{self._endpoint}: {outgoing.api.name}: the network client has stopped")
+                Error(NetworkError(f"{self._endpoint}: {outgoing.api.name}: the network client has stopped"))
             )
             raise
-        if isinstance(outcome, NetworkError):
+        if isinstance(answer, Error):
             await self._disconnect()
-        outgoing.reply.answer(outcome)
+        outgoing.reply.answer(answer)
 
     async def _exchange(self, outgoing: Outgoing) -> object:
         """Send the request; if the peer has closed an idle connection, send it once more over a new one.
@@ -303,9 +300,9 @@ class _Peer:
             reason = str(error)
         if connection is None:
             await self._disconnect()
-            lease.reply.answer(NetworkError(f"{self._endpoint}: {reason}"))
+            lease.reply.answer(Error(NetworkError(f"{self._endpoint}: {reason}")))
             return
-        lease.reply.answer(connection)
+        lease.reply.answer(Value(connection))
         await lease.ended.wait()
         if not connection.usable:
             await self._disconnect()
