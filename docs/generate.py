@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that come from the code: `python docs/generate.py`.
+"""Writes the parts of the documentation that come from the code: `python -m docs.generate`.
 
 A generated part stands between a line `<!-- generated: NAME -->` and a line `<!-- end -->`.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
+from docs import rules
 from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
@@ -277,6 +278,14 @@ def _first_sentence(docstring: str) -> str:
     return re.split(r"(?<=\.)(?<!i\.e\.) ", " ".join(docstring.split()))[0]
 
 
+def rule_tables() -> str:
+    parts = []
+    for heading, rows in rules.tables():
+        parts += [heading] if heading else []
+        parts += [_table(("rule", "code", "tests", "remark"), rows)] if rows else []
+    return "\n".join(parts)
+
+
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
     """Those that an earlier table explains are only named; `load` sets the paths."""
     options = [option for option in options if option not in (PATH, PATHS)]
@@ -333,6 +342,7 @@ def _as_for(
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
+    "rules": rule_tables,
     "transitions": transitions,
     "versions": versions,
     "limits": limits,
@@ -373,7 +383,10 @@ def regenerated(text: str, document: Path) -> str:
 
     def part(match: re.Match[str]) -> str:
         generated = GENERATORS[match["name"]]()
-        return f"{match['name']} -->\n{generated.replace('](docs/', f']({to_docs}/')}"
+        generated = generated.replace("](docs/", f"]({to_docs}/").replace(
+            "](benchmarks/", f"]({to_docs}/../benchmarks/"
+        )
+        return f"{match['name']} -->\n{generated}"
 
     return _PART.sub(part, text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.structure import conversions, duplicates, package, passes, signals
-from scripts.structure.documents import words
+from scripts.structure.documents import generated_words, words
 from scripts.structure.house import House, table
 
 TWICE = """
@@ -113,7 +113,9 @@ def test_words(tmp_path: Path) -> None:
     for name in (*counted, "NOTES.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("# One\n\ntwo three\n")
-    assert words(tmp_path) == dict.fromkeys(counted, 4)
+    (tmp_path / "docs" / "TABLE.md").write_text("# One\n\n<!-- generated: x -->\ntwo three\n<!-- end -->\nfour\n")
+    assert words(tmp_path) == {**dict.fromkeys(counted, 4), str(Path("docs", "TABLE.md")): 10}
+    assert generated_words(tmp_path) == {str(Path("docs", "TABLE.md")): 2}
 
 
 def test_table_with_and_without_before() -> None:

@@ -1,4 +1,4 @@
-"""docs/reference/kips.md: every statement of the KIPs is found somewhere, or says why it is not."""
+"""docs/rules.toml: every statement of the KIPs is found somewhere, or says why it is not."""
 
 from __future__ import annotations
 
@@ -8,28 +8,19 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.rules import Part, parts
 from kraft_trio.cli import kraft
 from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
 from tests.test_documentation import REPOSITORY, names_of_tests, resolve
 
-TABLES = (REPOSITORY / "docs" / "reference" / "kips.md").read_text()
-DOCUMENTS = (
-    "KIP-595",
-    "KIP-642",
-    "KIP-853, accepted",
-    "KIP-853, the draft under discussion",
-    "KIP-853, the draft compared",
-)
+PARTS = {part.title: part for part in parts()}
 NAMES = {key.name for key, _default in KEYS} | {metric.name for metric in METRICS}
+PROVED = 109
+"""How many rules name both what decides them and a test that fails without it; there may be more."""
 
-_REFERENCE = re.compile(r"`([^`]+)`|\[[^\]]+\]\([^)]+\)")
+_PAGE = re.compile(r"\[[^\]]+\]\(\w+/[^)]+\)")
 _REASON = re.compile(r"Superseded( by|:) \S|Not built: \S")
-
-
-def rows(text: str) -> list[list[str]]:
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    return [row for row in cells if row[0] not in ("statement", "---")]
 
 
 def has_command(text: str) -> bool:
@@ -59,25 +50,39 @@ def exists(reference: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_row_leads_somewhere_or_gives_a_reason(document: str) -> None:
-    found = rows(TABLES.partition(f"\n## {document}\n")[2].partition("\n## ")[0])
-    assert len(found) > 10
-    for row in found:
-        assert len(row) == 3, row
-        _statement, where, remark = row
-        assert not _REFERENCE.sub("", where).strip(", "), f"only references say where: {row}"
-        assert where or _REASON.match(remark), row
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_every_rule_leads_somewhere_or_gives_a_reason(part: Part) -> None:
+    for rule in part.rules:
+        assert rule.says
+        assert rule.code or rule.tests or rule.also or _REASON.match(rule.remark), rule
 
 
 def test_every_document_is_read() -> None:
-    assert tuple(re.findall(r"^## (.*)$", TABLES, re.MULTILINE)) == DOCUMENTS
+    assert {
+        "KIP-595",
+        "KIP-642",
+        "KIP-853, accepted",
+        "KIP-853, the draft under discussion",
+        "KIP-853, the draft compared",
+    } <= PARTS.keys()
+    assert all(len([*part.rules]) > 10 for title, part in PARTS.items() if title.startswith(("KIP-595", "KIP-853")))
 
 
-def test_what_the_rows_name_exists() -> None:
-    named = [reference for _, where, _ in rows(TABLES) for reference in _REFERENCE.findall(where) if reference]
-    assert len(named) > 200
-    assert [reference for reference in named if not exists(reference)] == []
+@pytest.mark.parametrize("title", ["KIP-630, snapshots", "KIP-996, pre-votes", "Beyond the KIPs"])
+def test_every_rule_has_a_function_and_a_test(title: str) -> None:
+    assert [rule for rule in PARTS[title].rules if not (rule.code and rule.tests)] == []
+
+
+def test_as_many_rules_as_ever_have_both() -> None:
+    assert sum(bool(rule.code and rule.tests) for part in PARTS.values() for rule in part.rules) >= PROVED
+
+
+def test_what_the_rules_name_exists() -> None:
+    rules = [rule for part in PARTS.values() for rule in part.rules]
+    named = [name for rule in rules for name in (*rule.code, *rule.tests)]
+    named += [name.strip("`") for rule in rules for name in rule.also if not _PAGE.fullmatch(name)]
+    assert len(named) > 300
+    assert [name for name in named if not exists(name)] == []
 
 
 @pytest.mark.parametrize(

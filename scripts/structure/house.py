@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from scripts.structure import conversions, duplicates, package, signals
-from scripts.structure.documents import words
+from scripts.structure.documents import generated_words, words
 from scripts.structure.passes import passes_of
 
 UNKNOWN: Final = "unknown"
@@ -38,6 +38,7 @@ def house(root: Path) -> House:
             ],
             "repeated lines": _counted(duplicates.repeated_lines(sources)),
             "words of documents": _counted(words(root)),
+            "generated words of documents": _counted(generated_words(root)),
         },
     )
 
@@ -84,7 +85,10 @@ def _repetition(sources: package.Sources) -> dict[str, str]:
 
 
 def _words(root: Path) -> dict[str, str]:
-    return {"words of documents": _number(sum(words(root).values()))}
+    return {
+        "words of documents": _number(sum(words(root).values())),
+        "generated words of documents": _number(sum(generated_words(root).values())),
+    }
 
 
 def _counted(counts: dict[str, int]) -> list[str]:
