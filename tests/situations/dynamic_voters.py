@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import trio
 
 from kraft_trio.protocol.types import directory_id_to_text
@@ -253,3 +255,24 @@ async def two_clusters(site: Site) -> None:
     assert site.codes[0] == "clusters"
     site.says("correct the addresses that led to the others")
     await site.stop(4)
+
+
+@staged("the bootstrap servers in a voter's file are gone, and it finds the leader by its log", voters=3)
+async def bootstrap_servers_are_gone(site: Site) -> None:
+    """Said also if the command names other servers."""
+    listing = site.followers[0]
+    await site.stop(listing)
+    site.cluster.write_keys(listing, controller_quorum_bootstrap_servers="nobody:9093")
+    await site.start(listing)
+    await trio.sleep(QUIET_S)
+    await site.explain(site.leader, with_file_of=listing)
+    assert site.codes == ("wrong-list", "survival")
+    named = re.search("`controller.quorum.bootstrap.servers=(.*)`, and restart it", site.says("nobody:9093. By").text)
+    assert named is not None
+    site.is_advised = True
+    await site.stop(listing)
+    site.cluster.write_keys(listing, controller_quorum_bootstrap_servers=named[1])
+    await site.start(listing)
+    await trio.sleep(QUIET_S)
+    await site.explain(site.leader, with_file_of=listing)
+    assert site.codes == ("survival",)

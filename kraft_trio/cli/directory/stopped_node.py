@@ -88,13 +88,15 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
 
 
 def not_asked(situation: Situation, own: Endpoint | None) -> list[Endpoint]:
-    """Where nobody was asked: the node of this machine, and the voters by the log on this machine."""
-    asked = {claim.endpoint for claim in situation.claims}
-    known = {claim.node_id for claim in situation.claims}
+    """Where nobody was asked: this machine's node, the servers in its file, and the voters by the log here."""
     here = situation.here
-    told = () if here is None else here.addresses if own is None else (*here.addresses, (here.node_id, str(own)))
-    found = [parse_endpoint(address) for id, address in told if address not in asked and id not in known]
-    return list(dict.fromkeys(found))
+    if here is None:
+        return []
+    asked = {claim.endpoint for claim in situation.claims}
+    known = {claim.node_id for claim in situation.claims} - {None}
+    told = (*here.addresses, *((here.node_id, str(one)) for one in (own,) if one is not None))
+    found = [address for id, address in told if id not in known] + list(here.bootstrap)
+    return [parse_endpoint(address) for address in dict.fromkeys(found) if address not in asked]
 
 
 def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:
