@@ -43,7 +43,7 @@ from kraft_trio.simulation.invariants import INVARIANTS
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.catalog import STEP_MODULES
 from kraft_trio.simulation.script.header import HEADER_ITEMS
-from kraft_trio.simulation.script.steps import STEPS
+from kraft_trio.simulation.script.step import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
@@ -214,15 +214,15 @@ def metrics() -> str:
 
 
 def scenario_header() -> str:
-    return _table(("line", "what it says"), ((f"`{i.syntax()}`", i.summary()) for i in HEADER_ITEMS.values()))
+    return _table(("line", "what it says"), ((f"`{i.syntax}`", i.summary) for i in HEADER_ITEMS.values()))
 
 
 def scenario_steps() -> str:
     parts = []
     for module in STEP_MODULES:
         title = (module.__doc__ or "").split("\n")[0]
-        steps = [step for step in STEPS.values() if step.__module__ == module.__name__]
-        parts.append(f"{title}\n\n" + _table(("step", ""), ((f"`{s.syntax()}`", s.summary()) for s in steps)))
+        steps = [step for step in STEPS.values() if step.does.__module__ == module.__name__]
+        parts.append(f"{title}\n\n" + _table(("step", ""), ((f"`{s.syntax}`", s.summary) for s in steps)))
     return "\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from kraft_trio.messages import ProduceReceived
 from kraft_trio.node import Node
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.steps_disk import FullDisk
+from kraft_trio.simulation.script.steps import disk
 from kraft_trio.storage.batches.batch_header import peek_header
 from kraft_trio.storage.disk.disk import Buffer
 from kraft_trio.storage.segments.log_append import PlannedBatch
@@ -102,7 +102,7 @@ async def test_a_failed_write_answers_all_of_its_batches(cluster: Cluster) -> No
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     full = cluster.machines[leader.key.id]
-    await FullDisk(full.id, 20).take(cluster)
+    await disk.full_disk(full.id, 20).take(cluster)
     with trio.fail_after(5):
         answers = await produce_together(leader, *[batch_of(b"no room")] * 3)
     assert [answer.error for answer in answers] == [ErrorCode.not_leader_or_follower] * 4

@@ -11,7 +11,7 @@ from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
+from kraft_trio.simulation.script.steps import disk
 from kraft_trio.storage.disk.part_file import SPARED_BYTES
 from tests.support.trimming import (
     Requests,
@@ -63,7 +63,7 @@ async def test_a_log_that_is_whole_needs_no_damaged_snapshot(cluster: Cluster) -
     assert snapshot_id is not None
     assert leader.log.log_start_offset == 0
     damage(cluster, leader, snapshot_id)
-    await FullDisk(leader.key.id, SPARED_BYTES // 2).take(cluster)
+    await disk.full_disk(leader.key.id, SPARED_BYTES // 2).take(cluster)
     observer = await cluster.machines[4].start()
     assert observer is not None
     await until_alike(cluster)
@@ -83,7 +83,7 @@ async def test_an_older_whole_one_is_given_instead(cluster: Cluster) -> None:
     assert leader.log.snapshots.ids == (older, newer)
     assert leader.log.log_start_offset > 0
     damage(cluster, leader, newer)
-    await FullDisk(leader.key.id, SPARED_BYTES // 2).take(cluster)
+    await disk.full_disk(leader.key.id, SPARED_BYTES // 2).take(cluster)
     observer = await cluster.machines[4].start()
     assert observer is not None
     await cluster.wait_until(lambda: observer.log.snapshots.ids == (older,))
@@ -99,7 +99,7 @@ async def test_without_a_replacement_replicas_wait_and_stay_voters(cluster: Clus
     snapshot_id = await trimmed(leader)
     await cluster.wait_until(lambda: up.log.end == leader.log.end)
     damage(cluster, leader, snapshot_id)
-    full = FullDisk(leader.key.id, SPARED_BYTES // 2)
+    full = disk.full_disk(leader.key.id, SPARED_BYTES // 2)
     await full.take(cluster)
     requests = Requests(cluster, behind.key.id)
     node = await cluster.machines[behind.key.id].start()
@@ -111,7 +111,7 @@ async def test_without_a_replacement_replicas_wait_and_stay_voters(cluster: Clus
     assert beginnings(requests) - begun <= 1
     assert leader.log.log_start_offset == start
     assert isinstance(leader.view.role, Leader)
-    await FreeDisk(leader.key.id).take(cluster)
+    await disk.free_disk(leader.key.id).take(cluster)
     await cluster.wait_until(lambda: not leader.log.snapshots.corrupt, within_s=2 * FULL_DISK_RETRY_S)
     await until_alike(cluster)
 
@@ -123,7 +123,7 @@ async def test_a_download_without_room_is_postponed_at_no_other_cost(cluster: Cl
     machine = cluster.machines[behind.key.id]
     machine.kill()
     snapshot_id = await trimmed(leader)
-    await FullDisk(machine.id, SPARED_BYTES // 2).take(cluster)
+    await disk.full_disk(machine.id, SPARED_BYTES // 2).take(cluster)
     requests = Requests(cluster, machine.id)
     node = await machine.start()
     assert node is not None
@@ -134,7 +134,7 @@ async def test_a_download_without_room_is_postponed_at_no_other_cost(cluster: Cl
     await cluster.wait_until(lambda: cluster.now_s > began_at_s + 20 * FIRST_PAUSE_S)
     assert beginnings(requests) <= 6, "each pause is twice as long as the one before"
     assert (leader.view.epoch, isinstance(leader.view.role, Leader), machine.failure) == (1, True, None)
-    await FreeDisk(machine.id).take(cluster)
+    await disk.free_disk(machine.id).take(cluster)
     await cluster.wait_until(lambda: node.log.log_start_offset == snapshot_id.offset)
     await cluster.machines[other.key.id].start()
     await until_alike(cluster)
@@ -144,14 +144,14 @@ async def test_a_download_without_room_is_postponed_at_no_other_cost(cluster: Cl
 async def test_a_snapshot_without_room_is_taken_later(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     machine = cluster.machines[leader.key.id]
-    await FullDisk(machine.id, SPARED_BYTES // 2).take(cluster)
+    await disk.full_disk(machine.id, SPARED_BYTES // 2).take(cluster)
     with pytest.raises(DiskFullError, match=r"checkpoint: the snapshot cannot be written: .* left to the log"):
         await trimmed(leader)
     assert leader.log.snapshots.ids == ()
     assert not [name for name in machine.disk.peek_names(machine.partition_path) if ".part" in name]
     await append(leader, values(200, 10), values(210, 10), values(220, 10))
     assert machine.failure is None
-    await FreeDisk(machine.id).take(cluster)
+    await disk.free_disk(machine.id).take(cluster)
     await cluster.wait_until(lambda: bool(leader.log.snapshots.ids), within_s=2 * FULL_DISK_RETRY_S)
     await until_alike(cluster)
 

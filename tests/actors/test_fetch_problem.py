@@ -13,7 +13,7 @@ from kraft_trio.actors.snapshots.snapshot_fetch import FIRST_PAUSE_S
 from kraft_trio.errors import ProtocolError
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
+from kraft_trio.simulation.script.steps import disk
 from kraft_trio.status.health import readiness
 from kraft_trio.status.own_view import own_view
 from kraft_trio.storage.disk.part_file import SPARED_BYTES
@@ -106,7 +106,7 @@ async def test_snapshot_without_room_is_a_problem_until_it_is_taken(cluster: Clu
     behind = cluster.machines[cluster.others(leader)[0].key.id]
     behind.kill()
     await trimmed(leader)
-    await FullDisk(behind.id, SPARED_BYTES // 2).take(cluster)
+    await disk.full_disk(behind.id, SPARED_BYTES // 2).take(cluster)
     node = await behind.start()
     assert node is not None
     await cluster.wait_until(lambda: node.tree.fetch_problem.reason is not None)
@@ -114,7 +114,7 @@ async def test_snapshot_without_room_is_a_problem_until_it_is_taken(cluster: Clu
         await trio.sleep(FIRST_PAUSE_S / 4)
         assert "snapshot refused: " in str(own_view(node.tree)["fetchProblem"])
     assert "snapshot refused: " in str(without_leader(node))
-    await FreeDisk(behind.id).take(cluster)
+    await disk.free_disk(behind.id).take(cluster)
     await until_alike(cluster)
     assert own_view(node.tree)["fetchProblem"] is None
 

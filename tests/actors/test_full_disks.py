@@ -9,7 +9,7 @@ import trio
 
 from kraft_trio.errors import DiskFullError, OutcomeUnknownError
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.steps_disk import FreeDisk, FullDisk
+from kraft_trio.simulation.script.steps import disk
 from kraft_trio.storage.disk.disk import join
 from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE
 from tests.support.logs import values_in
@@ -23,7 +23,7 @@ async def test_a_leader_hands_over_before_it_ends(cluster: Cluster) -> None:
     await leader.append([b"kept"])
     await cluster.wait_until_alike()
     full = cluster.machines[leader.key.id]
-    await FullDisk(full.id, 20).take(cluster)
+    await disk.full_disk(full.id, 20).take(cluster)
     began_at_s = trio.current_time()
     await cluster.others(leader)[0].append([b"wherever it goes"])
     assert trio.current_time() - began_at_s < leader.config.fetch_timeout_ms / 1000 / 2
@@ -36,7 +36,7 @@ async def test_a_leader_hands_over_before_it_ends(cluster: Cluster) -> None:
     assert isinstance(full.failure, DiskFullError)
     assert "cannot reserve" in str(full.failure)
 
-    await FreeDisk(full.id).take(cluster)
+    await disk.free_disk(full.id).take(cluster)
     node = await full.start()
     assert node is not None
     await cluster.wait_until_alike()
@@ -50,12 +50,12 @@ async def test_a_follower_ends_and_counts_for_nothing_it_has_not(cluster: Cluste
     await cluster.wait_until_alike()
     follower, other = cluster.others(leader)
     full = cluster.machines[follower.key.id]
-    await FullDisk(full.id).take(cluster)
+    await disk.full_disk(full.id).take(cluster)
     await leader.append([b"without it"])
     await full.wait_until_ended()
     assert isinstance(full.failure, DiskFullError)
     assert await cluster.wait_for_leader() is leader
-    await FreeDisk(full.id).take(cluster)
+    await disk.free_disk(full.id).take(cluster)
     await full.start()
     await cluster.wait_until_alike()
     assert values_in(cluster.nodes[full.id]) == values_in(other) == [b"without it"]
@@ -68,7 +68,7 @@ async def test_the_reserve_lets_a_resigning_leader_vote(cluster: Cluster) -> Non
     await cluster.wait_until_alike()
     full, (successor, deaf) = cluster.machines[leader.key.id], cluster.others(leader)
     cluster.network.isolate(cluster.machines[deaf.key.id].host)
-    await FullDisk(full.id).take(cluster)
+    await disk.full_disk(full.id).take(cluster)
     replica = full.replica
     assert replica is not None
     with suppress(OutcomeUnknownError):
@@ -78,7 +78,7 @@ async def test_the_reserve_lets_a_resigning_leader_vote(cluster: Cluster) -> Non
     assert stored is not None
     assert stored.voted_key == successor.key or stored.leader_id == successor.key.id
     cluster.heal()
-    await FreeDisk(full.id).take(cluster)
+    await disk.free_disk(full.id).take(cluster)
     await full.start()
     await cluster.wait_until_alike()
 
@@ -88,7 +88,7 @@ async def test_a_voter_change_that_does_not_fit_ends_with_the_leader(cluster: Cl
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
     full = cluster.machines[leader.key.id]
-    await FullDisk(full.id).take(cluster)
+    await disk.full_disk(full.id).take(cluster)
     request = cluster.administrator.remove_voter(cluster.others(leader)[0].key.id, at=full.id, within_s=5)
     await request.ended.wait()
     await full.wait_until_ended()
@@ -115,7 +115,7 @@ async def test_the_disk_is_not_full_of_what_the_reserve_held(cluster: Cluster) -
     leader = await cluster.wait_for_leader()
     full = cluster.machines[leader.key.id]
     directory = leader.config.metadata_log_dir
-    await FullDisk(full.id).take(cluster)
+    await disk.full_disk(full.id).take(cluster)
     with suppress(OutcomeUnknownError):
         await leader.append([b"does not fit"])
     await full.wait_until_ended()

@@ -13,7 +13,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, ReplicaKey, directory_id_
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.simulation.script.expectations import values_of
+from kraft_trio.simulation.script.steps.expectations import values_of
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.directory.quorum_state import encode_quorum_state

@@ -12,7 +12,7 @@ from kraft_trio.diagnosis.finding import Severity
 from kraft_trio.diagnosis.quorum_findings import findings
 from kraft_trio.node import Node
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.expectations import values_of
+from kraft_trio.simulation.script.steps.expectations import values_of
 from kraft_trio.status.own_view import own_view
 from tests.support.on_cluster import on_cluster
 from tests.support.trimming import on_trimming_cluster, trimmed

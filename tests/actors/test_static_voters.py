@@ -19,7 +19,7 @@ from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.simulation.machine import Machine
-from kraft_trio.simulation.script.expectations import values_of
+from kraft_trio.simulation.script.steps.expectations import values_of
 from kraft_trio.status.own_view import own_view
 from kraft_trio.storage.directory.quorum_state import QuorumStateFile, StoredVoters, encode_quorum_state
 from tests.support.lone_node import lone_environment, lone_node

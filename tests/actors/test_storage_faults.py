@@ -11,7 +11,7 @@ import trio.testing
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, StorageFailure
 from kraft_trio.protocol.roles import Follower, election_state_of
 from kraft_trio.simulation import Cluster
-from kraft_trio.simulation.script.steps_disk import FailSync
+from kraft_trio.simulation.script.steps import disk
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.lone_node import lone_node
@@ -85,7 +85,7 @@ async def test_a_failed_fsync_ends_the_leader_and_nobody_else(cluster: Cluster) 
             with suppress(NetworkError):
                 answers.append((await client.produce(batch_of(b"lost"))).error)
 
-        await FailSync(leader_id).take(cluster)
+        await disk.fail_sync(leader_id).take(cluster)
         nursery.start_soon(produce)
         await cluster.machines[leader_id].wait_until_ended()
     assert isinstance(cluster.machines[leader_id].failure, StorageFailure)
@@ -106,7 +106,7 @@ async def test_a_follower_whose_fsync_fails_acknowledges_nothing(cluster: Cluste
     failing, down = cluster.others(leader)
     cluster.machines[down.key.id].kill()
     before = leader.high_watermark
-    await FailSync(failing.key.id).take(cluster)
+    await disk.fail_sync(failing.key.id).take(cluster)
     with trio.move_on_after(1):
         await leader.append([b"value"])
         pytest.fail("acknowledged by one of three")
@@ -117,7 +117,7 @@ async def test_a_follower_whose_fsync_fails_acknowledges_nothing(cluster: Cluste
 @on_cluster(started=(1,), invariants=FORGED)
 async def test_a_vote_that_cannot_be_stored_is_not_given(cluster: Cluster) -> None:
     async with RawClient.connected(cluster, 1) as client:
-        await FailSync(1).take(cluster)
+        await disk.fail_sync(1).take(cluster)
         with pytest.raises(NetworkError):
             await client.vote(cluster.key_of(2), 7, (0, 0))
     await cluster.machines[1].wait_until_ended()

@@ -11,7 +11,7 @@ import pytest
 from kraft_trio.cli import run
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps_campaign import Recover
+from kraft_trio.simulation.script.steps import runs
 from kraft_trio.tracing.files import open_trace
 
 pytestmark = pytest.mark.rotating(2)
@@ -252,9 +252,9 @@ def test_a_script_cannot_set_what_the_simulator_gives_each_node(
 def test_an_interrupt_is_one_line_whatever_task_it_strikes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def interrupted(_self: object, _cluster: object) -> None:
+    async def interrupted(_cluster: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Recover, "take", interrupted)
+    monkeypatch.setattr(runs.recover, "does", interrupted)
     assert run(["simulate", "--seed", "1", "--time", "1s"]) == 130
     assert "Traceback" not in capsys.readouterr().err

@@ -20,7 +20,7 @@ from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.facts.committed import NOTHING
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.script.run import MOST_REMEMBERED, setup_of
-from kraft_trio.simulation.script.steps import take
+from kraft_trio.simulation.script.step import take
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.batches.batch import (
     BatchHeader,

@@ -11,7 +11,7 @@ import trio
 from kraft_trio.actors.membership.voter_change import VoterChangeSteps
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.facts.history import Outcome
-from kraft_trio.simulation.script.steps_election import Elect
+from kraft_trio.simulation.script.steps import election
 from kraft_trio.simulation.setup import Setup
 from kraft_trio.tracing.events import TraceEvent
 from tests.support.on_cluster import run_on_cluster
@@ -88,7 +88,7 @@ def test_the_next_leader_reaches_the_target(
     record: int, blow: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(cluster: Cluster) -> None:
-        await Elect(1).take(cluster)
+        await election.elect(1).take(cluster)
         await cluster.wait_until_alike()
         loss = _Loss(cluster, record, moment)
         loss.watch(monkeypatch)

@@ -13,7 +13,7 @@ from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import COMMITS
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps_campaign import DemandCommit
+from kraft_trio.simulation.script.steps import runs
 from kraft_trio.tracing.events import TraceEvent
 
 pytestmark = pytest.mark.rotating(2)
@@ -41,7 +41,7 @@ def plan_of(seed: int, *, gossip: bool) -> Plan:
         clients_every_us=SECOND_US // 2,
         duration_us=timeline.steps[-1].at_us,
         faults=tuple(timeline.steps),
-        ending=(DemandCommit(10 * FETCH_TIMEOUT_US),),
+        ending=(runs.demand_commit(within_us=10 * FETCH_TIMEOUT_US),),
         # Without gossip, a fair run would not move all of them.
         is_fair_by_itself=not gossip,
     )

@@ -17,9 +17,7 @@ from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps_disk import BlankDisk, Rot
-from kraft_trio.simulation.script.steps_process import Kill, Pause, Start
-from kraft_trio.simulation.script.steps_time import Drift
+from kraft_trio.simulation.script.steps import clock, disk, process
 
 pytestmark = pytest.mark.rotating(2)
 
@@ -82,10 +80,14 @@ def test_clocks_drift_as_leases_allow_in_runs_with_queries() -> None:
         limit = dict(plan.header.settings).get("kraft.read.lease.max.clock.drift.ppm")
         limits[str(limit)] += 1
         if limit is not None:
-            drifts = [fault.step for fault in plan.faults if isinstance(fault.step, Drift)]
-            at_once = [fault.step.node for fault in plan.faults if fault.at_us == 0 and isinstance(fault.step, Drift)]
+            drifts = [fault.step for fault in plan.faults if fault.step.kind is clock.drift]
+            at_once = [
+                fault.step.values["node"]
+                for fault in plan.faults
+                if fault.at_us == 0 and fault.step.kind is clock.drift
+            ]
             assert {*plan.header.nodes} <= {*at_once}
-            assert all(abs(drift.drift_ppm) <= int(limit) for drift in drifts)
+            assert all(abs(drift.values["drift_ppm"]) <= int(limit) for drift in drifts)
     assert min(limits.values()) >= 20, limits
 
 
@@ -218,12 +220,14 @@ class TestFairness:
                     f"seed {seed}"
                 )
                 continue
-            spoiled = {fault.step.node for fault in plan.faults if isinstance(fault.step, BlankDisk | Rot)}
+            spoiled = {
+                fault.step.values["node"] for fault in plan.faults if fault.step.kind in (disk.blank_disk, disk.rot)
+            }
             voters = spoiled & set(plan.header.voters)
             assert len(voters) <= (len(plan.header.voters) - 1) // 2, f"seed {seed}"
             if plan.header.kraft_version == 0:
                 assert not voters, f"seed {seed}"
-                assert not any(isinstance(fault.step, BlankDisk) for fault in plan.faults), f"seed {seed}"
+                assert not any(fault.step.kind is disk.blank_disk for fault in plan.faults), f"seed {seed}"
             assert is_fair(plan), f"seed {seed}"
 
     def test_disks_are_spoiled_as_often_as_that_allows(self) -> None:
@@ -253,17 +257,21 @@ class TestFairness:
         self, voters: tuple[int, ...], kraft_version: int, spoiled: tuple[int, ...], fair: bool
     ) -> None:
         header = Header(voters=voters, observers=(9, 4) if 4 not in voters else (9,), kraft_version=kraft_version)
-        faults = tuple(TimedStep(1000 * index, Rot(node)) for index, node in enumerate(spoiled))
+        faults = tuple(TimedStep(1000 * index, disk.rot(node)) for index, node in enumerate(spoiled))
         assert is_fair(Plan(header=header, faults=faults)) is fair
 
 
 def spoiled_nodes(plan: Plan) -> set[int]:
-    return {fault.step.node for fault in plan.faults if isinstance(fault.step, BlankDisk | Rot)}
+    return {fault.step.values["node"] for fault in plan.faults if fault.step.kind in (disk.blank_disk, disk.rot)}
 
 
 class TestPlan:
     def test_a_time_is_said_once_for_all_that_happens_then(self) -> None:
-        faults = (TimedStep(0, Pause((1,))), TimedStep(1_500_000, Kill((2,))), TimedStep(1_500_000, Start((2,))))
+        faults = (
+            TimedStep(0, process.pause((1,))),
+            TimedStep(1_500_000, process.kill((2,))),
+            TimedStep(1_500_000, process.start((2,))),
+        )
         plan = Plan(header=Header(seed=9), clients=1, clients_every_us=50_000, duration_us=2_000_000, faults=faults)
         assert plan.script("two lines\nof why").text == (
             "# two lines\n# of why\nseed 9\nvoters 1 2 3\n\n"

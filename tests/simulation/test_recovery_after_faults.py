@@ -20,10 +20,7 @@ from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import CHANGES, PROGRESS
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps_disk import FailWrite, FullDisk, Rot
-from kraft_trio.simulation.script.steps_election import Elect, Resign
-from kraft_trio.simulation.script.steps_network import Cut, Isolate
-from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart
+from kraft_trio.simulation.script.steps import disk, election, network, process
 from kraft_trio.simulation.setup import Setup
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.storage.log.log import Log
@@ -38,9 +35,9 @@ class TestRecovery:
 
     def test_from_everything_at_once(self) -> None:
         faults = (
-            TimedStep(2 * SECOND, Pause((1, 2))),
-            TimedStep(2 * SECOND, Kill((3,))),
-            TimedStep(2 * SECOND, Cut(((1, 4), (2, 3, 5)), silent=True)),
+            TimedStep(2 * SECOND, process.pause((1, 2))),
+            TimedStep(2 * SECOND, process.kill((3,))),
+            TimedStep(2 * SECOND, network.cut(((1, 4), (2, 3, 5)), silent=True)),
         )
         plan = Plan(header=Header(seed=1, voters=(1, 2, 3, 4, 5)), duration_us=8 * SECOND, faults=faults)
         assert run_plan(plan).failure is None
@@ -133,7 +130,7 @@ class TestRecovery:
     def test_a_leader_may_resign_as_asked_before(self) -> None:
         async def main(cluster: Cluster) -> None:
             leader = await elected(cluster)
-            cluster.nursery.start_soon(Resign().take, cluster)
+            cluster.nursery.start_soon(election.resign().take, cluster)
             assert not await recovery._Recovery(cluster)._keeps_leading(leader, 5)
             assert await recovery._Recovery(cluster)._keeps_leading(await cluster.wait_for_leader(), 5)
 
@@ -165,7 +162,7 @@ class TestRecovery:
         """A node that does not may have won a pre-vote before, and may campaign in a later epoch."""
 
         async def main(cluster: Cluster) -> None:
-            for step in (Isolate(3), Elect(1)):
+            for step in (network.isolate(3), election.elect(1)):
                 await step.take(cluster)
             found = trio.Event()
 
@@ -187,9 +184,9 @@ class TestRecovery:
         """Seed 431569: a follower that was still cut off took it for lost, and its peers knew no pre-votes."""
 
         async def main(cluster: Cluster) -> None:
-            await Elect(1).take(cluster)
+            await election.elect(1).take(cluster)
             await cluster.wait_until_alike()
-            await Isolate(3).take(cluster)
+            await network.isolate(3).take(cluster)
             found = trio.Event()
 
             async def find() -> None:
@@ -210,7 +207,7 @@ class TestRecovery:
         """Seed 340418: a blank disk knew nobody but who was cut off still."""
 
         async def main(cluster: Cluster) -> None:
-            for step in (Isolate(4), Elect(1)):
+            for step in (network.isolate(4), election.elect(1)):
                 await step.take(cluster)
             leader = await recovery._Recovery(cluster)._lasting_leader([1, 2, 3, 4])
             assert leader.key.id == 1
@@ -237,7 +234,7 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             leader = await cluster.wait_for_leader()
             machine = cluster.machines[leader.key.id]
-            await FullDisk(leader.key.id, 0).take(cluster)
+            await disk.full_disk(leader.key.id, 0).take(cluster)
             with pytest.raises(DiskFullError):
                 leader.log.append_as_leader(batch(b"value"), leader.view.epoch)
             assert machine.is_running
@@ -253,7 +250,7 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             node = await elected(cluster)
             machine = cluster.machines[1]
-            await FailWrite(1).take(cluster)
+            await disk.fail_write(1).take(cluster)
             with pytest.raises(OSError, match="injected"):
                 machine.disk.open("/data/other", create=True).append(b"bytes")
             assert machine.is_running
@@ -267,7 +264,7 @@ class TestRecovery:
         simulate(main)
 
     def test_a_corrupt_disk_is_replaced_if_nothing_else_replaced_it(self) -> None:
-        faults = (TimedStep(4 * SECOND, Rot(2)), TimedStep(5 * SECOND, Restart((2,))))
+        faults = (TimedStep(4 * SECOND, disk.rot(2)), TimedStep(5 * SECOND, process.restart((2,))))
         seen: list[TraceEvent] = []
         plan = Plan(header=Header(seed=1), clients=2, duration_us=8 * SECOND, faults=faults)
         outcome = run_plan(plan, lambda trace: trace.listeners.append(seen.append))
@@ -276,7 +273,7 @@ class TestRecovery:
 
 
 async def elected(cluster: Cluster) -> Node:
-    await Elect(1).take(cluster)
+    await election.elect(1).take(cluster)
     await cluster.wait_until_alike()
     return cluster.nodes[1]
 

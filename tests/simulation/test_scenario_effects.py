@@ -10,7 +10,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.network.link_faults import Blocked
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.step import NotAsExpected
 from kraft_trio.simulation.setup import LISTENER, PORT
 from kraft_trio.wire.api import DISCOVER_VOTERS, VOTE
 from kraft_trio.wire.apis.discover_voters import DiscoverVotersRequest

@@ -11,14 +11,11 @@ import pytest
 import trio
 
 from kraft_trio.simulation.cluster import Cluster, simulate
-from kraft_trio.simulation.script import steps_time
-from kraft_trio.simulation.script.expectations import ExpectAlike
 from kraft_trio.simulation.script.narration import Narrator
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps import NotAsExpected
-from kraft_trio.simulation.script.steps_disk import BlankDisk
-from kraft_trio.simulation.script.steps_time import Settle
+from kraft_trio.simulation.script.step import NotAsExpected
+from kraft_trio.simulation.script.steps import clock, disk, expectations
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "reference" / "scenarios.md"
@@ -95,18 +92,18 @@ def test_alike_compares_bytes_and_not_only_lengths() -> None:
     async def main(cluster: Cluster) -> None:
         await (await cluster.wait_for_leader()).append([b"a"])
         await cluster.wait_until_alike()
-        await ExpectAlike().take(cluster)
+        await expectations.expect_alike().take(cluster)
         entries = cluster.machines[3].replica.entries
         entries[-1] = attrs.evolve(entries[-1], chain=b"another")
         with pytest.raises(NotAsExpected, match="nodes 1 and 3 have different logs; expected the same"):
-            await ExpectAlike().take(cluster)
-        await ExpectAlike((1, 2)).take(cluster)
+            await expectations.expect_alike().take(cluster)
+        await expectations.expect_alike((1, 2)).take(cluster)
 
     simulate(main)
 
 
 def test_a_cluster_in_which_something_goes_on_has_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps_time, "SETTLED_WITHIN_S", 30.0)
+    monkeypatch.setattr(clock, "SETTLED_WITHIN_S", 30.0)
 
     async def main(cluster: Cluster) -> None:
         leader = await cluster.wait_for_leader()
@@ -118,7 +115,7 @@ def test_a_cluster_in_which_something_goes_on_has_not_settled(monkeypatch: pytes
 
         cluster.nursery.start_soon(append_for_ever)
         with pytest.raises(NotAsExpected, match="settle: expected no change any more within 30 s"):
-            await Settle().take(cluster)
+            await clock.settle().take(cluster)
 
     simulate(main)
 
@@ -164,7 +161,7 @@ def test_the_documents_example_gives_the_printed_result() -> None:
 def test_a_second_disk_has_a_prime() -> None:
     async def main(cluster: Cluster) -> list[str]:
         narrator = Narrator(cluster)
-        await BlankDisk(2).take(cluster)
+        await disk.blank_disk(2).take(cluster)
         narrator.told()
         first, second = (str(replica.key) for replica in cluster.facts.replicas if replica.key.id == 2)
         reason = f"already voted for {second} in epoch 3"

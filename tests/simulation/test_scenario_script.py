@@ -4,9 +4,7 @@ import pytest
 
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.script import Remark, ScenarioError, Script, StepLine, parse_script
-from kraft_trio.simulation.script.steps_network import Cut, Heal
-from kraft_trio.simulation.script.steps_process import Crash
-from kraft_trio.simulation.script.steps_time import Wait
+from kraft_trio.simulation.script.steps import clock, network, process
 
 TEXT = """\
 # Why it holds.
@@ -42,7 +40,7 @@ def test_what_is_read() -> None:
         kraft_version=0,
         settings=(("controller.quorum.fetch.timeout.ms", "2000"),),
     )
-    assert script.steps == (Cut(((1, 4), (2, 3)), silent=True), Wait(3_000_000), Heal())
+    assert script.steps == (network.cut(((1, 4), (2, 3)), silent=True), clock.wait(3_000_000), network.heal())
     cut = script.step_lines[0]
     assert cut.output == ("1 resigns from epoch 1", "2 leads epoch 2")
     assert cut.number == 10
@@ -55,7 +53,7 @@ def test_spaces_do_not_matter() -> None:
 
 def test_a_script_is_made_of_steps() -> None:
     header = Header(seed=3, observers=(9,), witnesses=(3,), settings=(("controller.quorum.append.linger.ms", "5"),))
-    script = Script.of(header, [Crash((1,)), Heal()], comment="found by seed 3\n\nshrunk")
+    script = Script.of(header, [process.crash((1,)), network.heal()], comment="found by seed 3\n\nshrunk")
     assert script.text == (
         "# found by seed 3\n#\n# shrunk\n"
         "seed 3\nvoters 1 2 3\nobservers 9\nwitnesses 3\nset controller.quorum.append.linger.ms 5\n\ncrash 1\nheal\n"

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from kraft_trio.simulation.script import parts
 from kraft_trio.simulation.script.catalog import parse_step
-from kraft_trio.simulation.script.steps import STEPS, Step, syntax_of
-from kraft_trio.simulation.script.steps_network import Bridge, Cut, Delay, DelayPart, Loss, SetLatency
-from kraft_trio.simulation.script.steps_process import Crash
-from kraft_trio.simulation.script.steps_time import Drift, Wait
+from kraft_trio.simulation.script.parts import Part
+from kraft_trio.simulation.script.step import STEPS, Step
+from kraft_trio.simulation.script.steps import clock, network, process
+from kraft_trio.simulation.script.steps.network import Delay
 from kraft_trio.simulation.script.words import StepError, Words, split_words
 
 NODE_IDS = st.integers(0, 10**6)
@@ -24,48 +23,39 @@ def groups(draw: st.DrawFn) -> tuple[tuple[int, ...], ...]:
     return tuple(nodes[:at]), tuple(nodes[at:])
 
 
-def values_of(part: parts.Part) -> st.SearchStrategy:
-    match part:
-        case parts.NumberPart():
-            return st.integers(0, 10**17)
-        case parts.NodesPart():
-            return NODES
-        case parts.GroupsPart():
-            return groups()
-        case parts.LinkPart():
-            return st.lists(NODE_IDS, min_size=2, max_size=2, unique=True).map(tuple)
-        case parts.DurationPart():
-            return st.one_of(st.integers(0, 10**14), st.integers(0, 10**5).map(lambda s: s * 10**6))
-        case parts.PercentPart():
-            return st.integers(-500_000, 1_000_000).filter(part.check)
-        case parts.QuotedPart():
-            return TEXTS
-        case parts.QuotedListPart():
-            return st.lists(TEXTS, max_size=3).map(tuple)
-        case parts.WordPart():
-            return st.sampled_from(part.name.split("|")).filter(part.check)
-        case parts.FlagPart():
-            return st.booleans()
-        case DelayPart():
-            return st.lists(st.integers(0, 10**10), min_size=2, max_size=3).map(sorted).map(delay_of)
-    raise AssertionError(f"no values for {part}")
+DURATIONS = st.one_of(st.integers(0, 10**14), st.integers(0, 10**5).map(lambda s: s * 10**6))
+VALUES = {
+    "N...": NODES,
+    "N... | N...": groups(),
+    "A -> B": st.lists(NODE_IDS, min_size=2, max_size=2, unique=True).map(tuple),
+    "T": DURATIONS,
+    "±P%": st.integers(-500_000, 500_000),
+    "P%": st.integers(0, 1_000_000),
+    '"TEXT"': TEXTS,
+    '"TEXT"...': st.lists(TEXTS, max_size=3).map(tuple),
+    "T|MIN..MAX|MIN..MAX~MEAN": st.lists(st.integers(0, 10**10), min_size=2, max_size=3)
+    .map(sorted)
+    .map(lambda bounds: Delay(bounds[0], bounds[-1], bounds[1] if len(bounds) == 3 else None)),
+} | dict.fromkeys(("N", "OFFSET", "EPOCH", "NUMBER", "BYTES", "CALLS"), st.integers(0, 10**17))
 
 
-def delay_of(bounds: list[int]) -> Delay:
-    return Delay(bounds[0], bounds[-1], bounds[1] if len(bounds) == 3 else None)
+def values_of(part: Part | None) -> st.SearchStrategy:
+    if part is None:
+        return st.booleans()
+    return VALUES[part.name] if part.name in VALUES else st.sampled_from(part.name.split("|")).filter(part.check)
 
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    step = STEPS[draw(st.sampled_from(sorted(STEPS)))]
+    kind = STEPS[draw(st.sampled_from(sorted(STEPS)))]
     values = {}
-    for name, syntax, default in syntax_of(step):
-        if not syntax.is_optional or draw(st.booleans()):
-            values[name] = draw(values_of(syntax.part))
+    for field in kind.fields:
+        if not field.is_optional or draw(st.booleans()):
+            values[field.name] = draw(values_of(field.part))
         else:
-            values[name] = default
+            values[field.name] = field.default
     try:
-        return step(**values)
+        return kind(**values)
     except ValueError:
         reject()
 
@@ -80,18 +70,18 @@ def test_a_step_prints_as_the_line_that_makes_it(step: Step) -> None:
 @pytest.mark.parametrize(
     ("line", "step"),
     [
-        ("crash 2", Crash((2,), "all")),
-        ("crash 1 2 some", Crash((1, 2), "some")),
-        ("cut 1 2 | 3", Cut(((1, 2), (3,)))),
-        ("cut 1 | 2 | 3 silent", Cut(((1,), (2,), (3,)), silent=True)),
-        ("bridge 3 between 1 2 | 4 5", Bridge(3, ((1, 2), (4, 5)))),
-        ("wait 250ms", Wait(250_000)),
-        ("latency 5ms", SetLatency(Delay(5000, 5000))),
-        ("latency 1ms..20ms on 1 -> 2", SetLatency(Delay(1000, 20_000), (1, 2))),
-        ("latency 1ms..2s~30ms", SetLatency(Delay(1000, 2_000_000, 30_000))),
-        ("loss 2.5% on 2 -> 1", Loss(25_000, (2, 1))),
-        ("wait 2m", Wait(120_000_000)),
-        ("drift 1 -0.05%", Drift(1, -500)),
+        ("crash 2", process.crash((2,), "all")),
+        ("crash 1 2 some", process.crash((1, 2), "some")),
+        ("cut 1 2 | 3", network.cut(((1, 2), (3,)))),
+        ("cut 1 | 2 | 3 silent", network.cut(((1,), (2,), (3,)), silent=True)),
+        ("bridge 3 between 1 2 | 4 5", network.bridge(3, between=((1, 2), (4, 5)))),
+        ("wait 250ms", clock.wait(250_000)),
+        ("latency 5ms", network.latency(Delay(5000, 5000))),
+        ("latency 1ms..20ms on 1 -> 2", network.latency(Delay(1000, 20_000), on=(1, 2))),
+        ("latency 1ms..2s~30ms", network.latency(Delay(1000, 2_000_000, 30_000))),
+        ("loss 2.5% on 2 -> 1", network.loss(25_000, on=(2, 1))),
+        ("wait 2m", clock.wait(120_000_000)),
+        ("drift 1 -0.05%", clock.drift(1, -500)),
     ],
 )
 def test_a_line_is_read(line: str, step: Step) -> None:
@@ -137,13 +127,13 @@ def test_the_verbs_that_exist_are_named_where_one_does_not() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Crash(()),
-        lambda: Crash((1, 1)),
-        lambda: Crash((1,), "half"),  # type: ignore[arg-type]
-        lambda: Cut(((1, 2),)),
-        lambda: Cut(((1,), (1,))),
-        lambda: Wait(-1),
-        lambda: Drift(1, 600_000),
+        lambda: process.crash(()),
+        lambda: process.crash((1, 1)),
+        lambda: process.crash((1,), "half"),  # type: ignore[arg-type]
+        lambda: network.cut(((1, 2),)),
+        lambda: network.cut(((1,), (1,))),
+        lambda: clock.wait(-1),
+        lambda: clock.drift(1, 600_000),
     ],
 )
 def test_a_step_that_could_not_be_printed_cannot_be_made(make) -> None:
@@ -168,5 +158,5 @@ def test_the_nodes_of_a_step() -> None:
 
 def test_every_step_has_a_line_of_manual() -> None:
     for verb, step in STEPS.items():
-        assert step.summary().endswith("."), verb
-        assert step.syntax().startswith(verb)
+        assert step.summary.endswith("."), verb
+        assert step.syntax.startswith(verb)

@@ -21,9 +21,8 @@ from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import StrikeLeader
-from kraft_trio.simulation.script.steps_process import Kill
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import process, runs
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import open_trace
 
@@ -60,7 +59,7 @@ class TestTheSameEveryTime:
 
 class TestCounts:
     def test_what_happened_is_counted(self) -> None:
-        faults = (TimedStep(2 * SECOND, Kill((1,))), TimedStep(3 * SECOND, Kill((1,))))
+        faults = (TimedStep(2 * SECOND, process.kill((1,))), TimedStep(3 * SECOND, process.kill((1,))))
         outcome = run_plan(Plan(header=Header(seed=1), clients=2, duration_us=4 * SECOND, faults=faults))
         assert outcome.failure is None
         assert outcome.counts["kill"] == 2
@@ -94,14 +93,14 @@ class TestStepsOfPlans:
         ],
     )
     def test_the_current_leader_is_struck(self, blow: str, kind: str, cause: str) -> None:
-        struck = self.events_after(StrikeLeader(blow))
+        struck = self.events_after(runs.strike_leader(blow))
         assert [(event.kind, event.cause, event.role) for event in struck if event.kind in ("end", "fault")][:1] == [
             (kind, cause, "Leader")
         ]
 
     @pytest.mark.parametrize("blow", ["isolate", "stall"])
     def test_a_leader_that_is_cut_off_resigns(self, blow: str) -> None:
-        events = self.events_after(StrikeLeader(blow))
+        events = self.events_after(runs.strike_leader(blow))
         leader = next(event.leader for event in events if event.leader is not None)
         roles = [event.role for event in events if event.kind == "role" and event.node == leader]
         assert roles[0] == "Resigned"
@@ -116,7 +115,7 @@ class TestStepsOfPlans:
         return seen[struck_at + 1 :]
 
     def test_where_nobody_leads_nobody_is_struck(self) -> None:
-        faults = (TimedStep(0, StrikeLeader("kill")),)
+        faults = (TimedStep(0, runs.strike_leader("kill")),)
         outcome = run_plan(Plan(header=Header(seed=1), duration_us=2 * SECOND, faults=faults))
         assert outcome.failure is None
         assert outcome.counts["elections"] == 1

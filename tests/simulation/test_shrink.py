@@ -12,10 +12,8 @@ from kraft_trio.simulation.campaign.shrink import MOST_RUNS, shrink
 from kraft_trio.simulation.faults.nemesis import PlanOptions, is_fair, make_plan
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.header import Header
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_disk import Rot
-from kraft_trio.simulation.script.steps_network import Cut, Heal, Isolate
-from kraft_trio.simulation.script.steps_process import Crash, Kill, Start
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import disk, network, process
 
 Rule = Callable[[Plan], str | None]
 """Returns the rule by which a plan fails, or None if it passes."""
@@ -57,7 +55,11 @@ def contains(plan: Plan, *steps: Step) -> bool:
 
 def big_plan(*steps: Step, voters: tuple[int, ...] = (1, 2, 3, 4, 5)) -> Plan:
     """Those steps, each between a hundred others."""
-    noise = [step for number in range(25) for step in (Kill((1,)), Isolate(number % 5 + 1), Heal(), Start((1,)))]
+    noise = [
+        step
+        for number in range(25)
+        for step in (process.kill((1,)), network.isolate(number % 5 + 1), network.heal(), process.start((1,)))
+    ]
     mixed = [step for wanted in steps for step in (*noise, wanted)] + noise
     faults = tuple(TimedStep(137_000 * index, step) for index, step in enumerate(mixed))
     header = Header(seed=7, voters=voters, observers=(8, 9), settings=(("controller.quorum.append.linger.ms", "1"),))
@@ -65,7 +67,7 @@ def big_plan(*steps: Step, voters: tuple[int, ...] = (1, 2, 3, 4, 5)) -> Plan:
 
 
 def test_only_what_it_takes_is_left() -> None:
-    wanted = (Crash((2,), "reordered"), Cut(((2, 3), (4,)), silent=True))
+    wanted = (process.crash((2,), "reordered"), network.cut(((2, 3), (4,)), silent=True))
     plan, runs = shrunk(big_plan(*wanted), lambda plan: "invariant 7" if contains(plan, *wanted) else None)
     assert steps_of(plan) == list(wanted)
     assert plan.header == Header(seed=7, voters=(2, 3, 4))
@@ -75,10 +77,10 @@ def test_only_what_it_takes_is_left() -> None:
 
 def test_steps_become_simpler_and_times_rounder() -> None:
     def rule(plan: Plan) -> str | None:
-        hit = [step for step in steps_of(plan) if isinstance(step, Crash) and 3 in step.nodes]
-        return "invariant 1" if hit and contains(plan, Heal()) else None
+        hit = [step for step in steps_of(plan) if step.kind is process.crash and 3 in step.node_ids]
+        return "invariant 1" if hit and contains(plan, network.heal()) else None
 
-    plan, _ = shrunk(big_plan(Crash((1, 3, 2), "reordered"), Heal()), rule)
+    plan, _ = shrunk(big_plan(process.crash((1, 3, 2), "reordered"), network.heal()), rule)
     assert sorted(step.text for step in steps_of(plan)) == ["crash 3", "heal"]
     assert all(fault.at_us % 1_000_000 == 0 for fault in plan.faults)
     assert plan.header.voters == (3,)
@@ -92,7 +94,7 @@ def test_clients_become_less_busy() -> None:
 
 
 def test_another_rule_is_another_bug() -> None:
-    wanted = Isolate(3, silent=True)
+    wanted = network.isolate(3, silent=True)
 
     def rule(plan: Plan) -> str | None:
         if contains(plan, wanted):
@@ -104,16 +106,16 @@ def test_another_rule_is_another_bug() -> None:
 
 
 def test_the_faulty_time_ends_where_the_rule_is_violated() -> None:
-    wanted = Isolate(3, silent=True)
+    wanted = network.isolate(3, silent=True)
     plan, _ = shrunk(big_plan(wanted), lambda plan: "invariant 7" if contains(plan, wanted) else None)
     assert plan.duration_us == plan.faults[-1].at_us + 1_001_000
 
 
 def test_a_smaller_plan_may_need_another_seed() -> None:
     def rule(plan: Plan) -> str | None:
-        return "invariant 7" if contains(plan, Heal()) and plan.seed % 3 == len(plan.faults) % 3 else None
+        return "invariant 7" if contains(plan, network.heal()) and plan.seed % 3 == len(plan.faults) % 3 else None
 
-    faults = tuple(TimedStep(1000 * index, Heal()) for index in range(7))
+    faults = tuple(TimedStep(1000 * index, network.heal()) for index in range(7))
     plan, _ = shrunk(Plan(header=Header(seed=7), faults=faults), rule)
     assert len(plan.faults) == 1
     assert plan.seed % 3 == 1
@@ -121,7 +123,7 @@ def test_a_smaller_plan_may_need_another_seed() -> None:
 
 def test_no_majority_loses_its_disks_on_the_way() -> None:
     """With fewer voters, two rotten disks would be too many: what then fails is no bug."""
-    wanted = (Rot(1), Rot(2))
+    wanted = (disk.rot(1), disk.rot(2))
     plan, runs = shrunk(big_plan(*wanted), lambda plan: "invariant 7" if contains(plan, *wanted) else None)
     assert steps_of(plan) == list(wanted)
     assert plan.header.voters == (1, 2, 3, 4, 5)
@@ -129,7 +131,7 @@ def test_no_majority_loses_its_disks_on_the_way() -> None:
 
 
 def test_it_ends_after_so_many_runs() -> None:
-    wanted = Isolate(3, silent=True)
+    wanted = network.isolate(3, silent=True)
     plan, runs = shrunk(big_plan(wanted), lambda plan: "x" if contains(plan, wanted) else None, most_runs=10)
     assert len(runs.plans) == 11
     assert contains(plan, wanted)

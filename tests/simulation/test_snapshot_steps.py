@@ -12,7 +12,7 @@ from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.snapshot_files import is_rotten, path_of, snapshots_of
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.run import SNAPSHOTS_KEY
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.step import NotAsExpected
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.tracing.events import TraceEvent
 

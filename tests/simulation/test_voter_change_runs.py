@@ -16,7 +16,7 @@ from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.recovery import CHANGES
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.step import NotAsExpected
 from kraft_trio.simulation.setup import PORT
 
 pytestmark = pytest.mark.rotating(2)

@@ -22,7 +22,7 @@ from kraft_trio.protocol.types import ReplicaKey, VersionRange, directory_id_fro
 from kraft_trio.protocol.types import directory_id_to_text as id_text
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.simulation.script.expectations import values_of
+from kraft_trio.simulation.script.steps.expectations import values_of
 from kraft_trio.simulation.setup import CLUSTER_ID
 from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.wire.network import Network

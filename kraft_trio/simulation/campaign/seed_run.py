@@ -24,7 +24,7 @@ from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan
 from kraft_trio.simulation.script.parts import duration_text
 from kraft_trio.simulation.script.run import setup_of
-from kraft_trio.simulation.script.steps import take
+from kraft_trio.simulation.script.step import take
 from kraft_trio.simulation.violation import InvariantViolated
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter

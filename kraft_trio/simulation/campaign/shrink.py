@@ -7,15 +7,15 @@ plan is tried with several seeds, and the seed that fails is kept with the plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.faults.nemesis import is_fair
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, Plan, TimedStep
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps.runs import USUAL_PAUSE_US
 
 T = TypeVar("T")
 
@@ -148,14 +148,13 @@ def _simpler_steps(plan: Plan) -> Iterator[Plan]:
 
 
 def _simpler(step: Step) -> Iterator[Step]:
-    values: Any = step
-    for field in attrs.fields(type(values)):
-        value = getattr(values, field.name)
+    for field in step.kind.fields:
+        value = step.values[field.name]
         if field.name == "nodes" and len(value) > 1:
             for left in _without_one(value):
-                yield attrs.evolve(values, nodes=left)
-        elif field.default is not attrs.NOTHING and value != field.default:
-            yield attrs.evolve(values, **{field.name: field.default})
+                yield step.with_value("nodes", left)
+        elif field.is_optional and value != field.default:
+            yield step.with_value(field.name, field.default)
 
 
 def _rounder_times(plan: Plan) -> Iterator[Plan]:

@@ -12,30 +12,18 @@ from typing import Final
 from kraft_trio.simulation.faults.disk import insert_blank_disk
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
 from kraft_trio.simulation.faults.process import strike_for_a_while
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import StrikeLeader
-from kraft_trio.simulation.script.steps_disk import BlankDisk, SlowDisk
-from kraft_trio.simulation.script.steps_membership import (
-    AddVoter,
-    CancelReassignment,
-    Move,
-    Reassign,
-    RemoveLeader,
-    RemoveVoter,
-    UpgradeKRaftVersion,
-)
-from kraft_trio.simulation.script.steps_network import Heal
-from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Start
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import disk, membership, network, process, runs
 
 _PATIENCE_US: Final = (2 * SECOND_US, 10 * SECOND_US, 30 * SECOND_US)
 
 
 def _add(timeline: Timeline, node: int) -> Step:
-    return AddVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+    return membership.add_voter(node, within_us=timeline.random.choice(_PATIENCE_US), nowait=True)
 
 
 def _remove(timeline: Timeline, node: int) -> Step:
-    return RemoveVoter(node, None, timeline.random.choice(_PATIENCE_US), True)
+    return membership.remove_voter(node, within_us=timeline.random.choice(_PATIENCE_US), nowait=True)
 
 
 def _one(timeline: Timeline) -> Step:
@@ -44,7 +32,7 @@ def _one(timeline: Timeline) -> Step:
 
 
 def _remove_leader(timeline: Timeline) -> Step:
-    return RemoveLeader(timeline.random.choice(_PATIENCE_US), True)
+    return membership.remove_leader(within_us=timeline.random.choice(_PATIENCE_US), nowait=True)
 
 
 def _likely_change(timeline: Timeline) -> list[Step]:
@@ -112,9 +100,9 @@ def change_and_strike(timeline: Timeline, at_us: int) -> None:
 @fault("membership", min_nodes=2)
 def change_of_a_lost_leader(timeline: Timeline, at_us: int) -> None:
     """A leader that does not know yet that it is cut off appends a change to its own log only."""
-    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    timeline.add(at_us, runs.strike_leader(timeline.random.choice(("isolate", "stall"))))
     _add_all(timeline, at_us, _likely_change(timeline))
-    timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), Heal())
+    timeline.add(at_us + timeline.span_us(500 * MILLISECOND_US, 20 * SECOND_US), network.heal())
 
 
 @fault("membership", min_nodes=3)
@@ -124,16 +112,16 @@ def change_of_a_new_leader(timeline: Timeline, at_us: int) -> None:
 
     These are the conditions of the single-server bug of 2015 (scenario S1).  The disks are slow to leave time for it.
     """
-    timeline.add(at_us, StrikeLeader(timeline.random.choice(("isolate", "stall"))))
+    timeline.add(at_us, runs.strike_leader(timeline.random.choice(("isolate", "stall"))))
     _add_all(timeline, at_us, _likely_change(timeline))
     sync_us = timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)
-    _add_all(timeline, at_us, [SlowDisk(node, sync_us) for node in timeline.node_ids])
+    _add_all(timeline, at_us, [disk.slow_disk(node, sync_us) for node in timeline.node_ids])
     for _ in range(3):
         at_us += timeline.span_us(200 * MILLISECOND_US, 3 * SECOND_US)
         _add_all(timeline, at_us, _likely_change(timeline))
     at_us += timeline.span_us(100 * MILLISECOND_US, 5 * SECOND_US)
-    _add_all(timeline, at_us, [SlowDisk(node, MILLISECOND_US) for node in timeline.node_ids])
-    timeline.add(at_us, Heal())
+    _add_all(timeline, at_us, [disk.slow_disk(node, MILLISECOND_US) for node in timeline.node_ids])
+    timeline.add(at_us, network.heal())
 
 
 @fault("membership", min_nodes=2)
@@ -146,9 +134,9 @@ def replace_disk(timeline: Timeline, at_us: int) -> None:
         _one_after_the_other(timeline, at_us + span_us, (_remove(timeline, node), _add(timeline, node)))
 
 
-def _reassign(timeline: Timeline) -> Reassign:
+def _reassign(timeline: Timeline) -> Step:
     nodes = timeline.random.sample(timeline.node_ids, timeline.random.randint(1, len(timeline.node_ids)))
-    return Reassign(tuple(sorted(nodes)), None, timeline.random.choice(_PATIENCE_US), True)
+    return membership.reassign(tuple(sorted(nodes)), within_us=timeline.random.choice(_PATIENCE_US), nowait=True)
 
 
 @fault("membership", min_nodes=2)
@@ -158,7 +146,8 @@ def reassign(timeline: Timeline, at_us: int) -> None:
         return
     steps: list[Step] = [_reassign(timeline)]
     if timeline.random.random() < 0.7:
-        others = (_reassign(timeline), CancelReassignment(None, timeline.random.choice(_PATIENCE_US), True))
+        other, patience_us = _reassign(timeline), timeline.random.choice(_PATIENCE_US)
+        others = (other, membership.cancel_reassignment(within_us=patience_us, nowait=True))
         steps += [timeline.random.choice(others) for _ in range(timeline.random.randint(1, 3))]
     _one_after_the_other(timeline, at_us, steps)
 
@@ -173,13 +162,13 @@ def reassign_to_a_failing_node(timeline: Timeline, at_us: int) -> None:
     at_us += timeline.span_us(1 * MILLISECOND_US, 1 * SECOND_US)
     span_us = timeline.span_us(10 * MILLISECOND_US, 10 * SECOND_US)
     if timeline.random.random() < 0.3:
-        slow = timeline.random.choice(step.nodes)
-        timeline.add(at_us, SlowDisk(slow, timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)))
-        timeline.add(at_us + span_us, SlowDisk(slow, MILLISECOND_US))
-    elif (node := timeline.claim(at_us, span_us, step.nodes)) is not None:
-        fails = timeline.random.choice((Kill((node,)), BlankDisk(node)))
+        slow = timeline.random.choice(step.node_ids)
+        timeline.add(at_us, disk.slow_disk(slow, timeline.span_us(20 * MILLISECOND_US, 1 * SECOND_US)))
+        timeline.add(at_us + span_us, disk.slow_disk(slow, MILLISECOND_US))
+    elif (node := timeline.claim(at_us, span_us, step.node_ids)) is not None:
+        fails = timeline.random.choice((process.kill((node,)), disk.blank_disk(node)))
         timeline.add(at_us, fails)
-        timeline.add(at_us + span_us, Start((node,)))
+        timeline.add(at_us + span_us, process.start((node,)))
 
 
 @fault("membership", min_nodes=2)
@@ -200,8 +189,8 @@ def move(timeline: Timeline, at_us: int) -> None:
         return
     down_us = timeline.span_us(1 * MILLISECOND_US, 5 * SECOND_US)
     if (node := timeline.claim(at_us, down_us, timeline.node_ids[1:])) is not None:
-        timeline.add(at_us, Move(node))
-        timeline.add(at_us + down_us, Restart((node,)))
+        timeline.add(at_us, membership.move(node))
+        timeline.add(at_us + down_us, process.restart((node,)))
 
 
 @fault("membership", min_nodes=2)
@@ -210,11 +199,11 @@ def move_all(timeline: Timeline, at_us: int) -> None:
     if timeline.header.kraft_version == 0:
         return
     everyone = timeline.node_ids
-    end = timeline.random.choice((Kill(everyone), Crash(everyone, "reordered")))
-    _add_all(timeline, at_us, [end, *(Move(node) for node in everyone)])
+    end = timeline.random.choice((process.kill(everyone), process.crash(everyone, "reordered")))
+    _add_all(timeline, at_us, [end, *(membership.move(node) for node in everyone)])
     for node in timeline.random.sample(everyone, len(everyone)):
         at_us += timeline.span_us(1 * MILLISECOND_US, 1 * SECOND_US)
-        timeline.add(at_us, Start((node,)))
+        timeline.add(at_us, process.start((node,)))
         timeline.occupy(node, at_us)
 
 
@@ -222,4 +211,6 @@ def move_all(timeline: Timeline, at_us: int) -> None:
 def upgrade(timeline: Timeline, at_us: int) -> None:
     """Upgrades static voters to voters in the log."""
     if timeline.header.kraft_version == 0:
-        timeline.add(at_us, UpgradeKRaftVersion(None, timeline.random.choice(_PATIENCE_US), True))
+        timeline.add(
+            at_us, membership.upgrade_kraft_version(within_us=timeline.random.choice(_PATIENCE_US), nowait=True)
+        )

@@ -37,9 +37,8 @@ from kraft_trio.simulation.faults.snapshots import PROFILE as SNAPSHOTS
 from kraft_trio.simulation.faults.snapshots import snapshot_settings
 from kraft_trio.simulation.script.header import ANY_NODE, Header
 from kraft_trio.simulation.script.recovery import CLIQUE_TIMEOUTS, broken_links
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import DemandCommit
-from kraft_trio.simulation.script.steps_time import Wait
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import clock, runs
 
 T = TypeVar("T")
 
@@ -328,7 +327,7 @@ def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest
         TimedStep((begins_us + source.randrange(spread_us)) // MILLISECOND_US * MILLISECOND_US, step)
         for step in broken_links(source, clique, others)
     ]
-    demand: tuple[Step, ...] = (DemandCommit(CLIQUE_TIMEOUTS * longest_timeout_us),)
+    demand: tuple[Step, ...] = (runs.demand_commit(within_us=CLIQUE_TIMEOUTS * longest_timeout_us),)
     return Plan(
         header=Header(
             seed=seed,
@@ -339,5 +338,5 @@ def clique_plan(seed: int, voters: int | None, settings: dict[str, str], longest
         clients=2,
         duration_us=BREAKS_WITHIN_US,
         faults=tuple(sorted(steps, key=lambda fault: fault.at_us)),
-        ending=demand + (Wait(4 * longest_timeout_us), *demand) * (_ROUNDS - 1),
+        ending=demand + (clock.wait(4 * longest_timeout_us), *demand) * (_ROUNDS - 1),
     )

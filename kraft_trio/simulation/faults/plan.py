@@ -12,8 +12,9 @@ import attrs
 
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.script import Script
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import USUAL_PAUSE_US, At, Clients, Fair, Recover
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import runs
+from kraft_trio.simulation.script.steps.runs import USUAL_PAUSE_US
 
 
 @attrs.frozen
@@ -36,7 +37,7 @@ class Plan:
     duration_us: int = 60_000_000
     faults: tuple[TimedStep, ...] = ()
     """In the order of their times."""
-    ending: tuple[Step, ...] = (Recover(),)
+    ending: tuple[Step, ...] = (runs.recover(),)
     """The demands after the last fault."""
     is_fair_by_itself: bool = True
     """Whether the faults leave a majority of the voters its disks in any case; if not, the run checks that itself."""
@@ -48,16 +49,16 @@ class Plan:
     def steps(self) -> Iterator[Step]:
         """The whole run, step by step, including waits."""
         if not self.is_fair_by_itself:
-            yield Fair()
+            yield runs.fair()
         if self.clients:
-            yield Clients(self.clients, self.clients_every_us)
+            yield runs.clients(self.clients, every_us=self.clients_every_us)
         now_us = 0
         for fault in self.faults:
             if fault.at_us > now_us:
                 now_us = fault.at_us
-                yield At(now_us)
+                yield runs.at(now_us)
             yield fault.step
-        yield At(self.duration_us)
+        yield runs.at(self.duration_us)
         yield from self.ending
 
     def script(self, comment: str = "") -> Script:

@@ -7,14 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, MOST_DRIFT_PPM, SECOND_US, Timeline, fault
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import StrikeLeader
-from kraft_trio.simulation.script.steps_election import Campaign, Resign
-from kraft_trio.simulation.script.steps_membership import Transfer
-from kraft_trio.simulation.script.steps_network import Heal
-from kraft_trio.simulation.script.steps_process import Kill, Pause, Restart, Resume, Start, Stop
-from kraft_trio.simulation.script.steps_stranger import Newer, Older
-from kraft_trio.simulation.script.steps_time import Drift, JumpClock
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import clock, election, membership, network, process, runs, strangers
 
 RESIGNING: Final = 0.2
 """The share of the runs in which leaders resign, if process faults are selected."""
@@ -30,31 +24,31 @@ def down(timeline: Timeline, at_us: int, end: Callable[[int], Step], longest_us:
     span_us = timeline.span_us(10 * MILLISECOND_US, longest_us)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, end(node))
-        timeline.add(at_us + span_us, Start((node,)))
+        timeline.add(at_us + span_us, process.start((node,)))
 
 
 @fault("process")
 def kill(timeline: Timeline, at_us: int) -> None:
-    down(timeline, at_us, lambda node: Kill((node,)))
+    down(timeline, at_us, lambda node: process.kill((node,)))
 
 
 @fault("process")
 def stop(timeline: Timeline, at_us: int) -> None:
-    down(timeline, at_us, lambda node: Stop((node,)))
+    down(timeline, at_us, lambda node: process.stop((node,)))
 
 
 @fault("process")
 def restart(timeline: Timeline, at_us: int) -> None:
     if (node := timeline.claim(at_us, 0)) is not None:
-        timeline.add(at_us, Restart((node,)))
+        timeline.add(at_us, process.restart((node,)))
 
 
 @fault("process")
 def pause(timeline: Timeline, at_us: int) -> None:
     span_us = timeline.span_us(50 * MILLISECOND_US, 20 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
-        timeline.add(at_us, Pause((node,)))
-        timeline.add(at_us + span_us, Resume((node,)))
+        timeline.add(at_us, process.pause((node,)))
+        timeline.add(at_us + span_us, process.resume((node,)))
 
 
 @fault("process")
@@ -62,14 +56,14 @@ def pause_then_kill(timeline: Timeline, at_us: int) -> None:
     pause_us = timeline.span_us(50 * MILLISECOND_US, 10 * SECOND_US)
     down_us = timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
     if (node := timeline.claim(at_us, pause_us + down_us)) is not None:
-        timeline.add(at_us, Pause((node,)))
-        timeline.add(at_us + pause_us, Kill((node,)))
-        timeline.add(at_us + pause_us + down_us, Start((node,)))
+        timeline.add(at_us, process.pause((node,)))
+        timeline.add(at_us + pause_us, process.kill((node,)))
+        timeline.add(at_us + pause_us + down_us, process.start((node,)))
 
 
 @fault("process")
 def kill_all(timeline: Timeline, at_us: int) -> None:
-    everyone_down(timeline, at_us, Kill)
+    everyone_down(timeline, at_us, process.kill)
 
 
 def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]], Step]) -> None:
@@ -80,7 +74,7 @@ def everyone_down(timeline: Timeline, at_us: int, end: Callable[[tuple[int, ...]
     back_us = at_us
     for node in timeline.random.sample(nodes, len(nodes)):
         back_us += timeline.span_us(1 * MILLISECOND_US, 3 * SECOND_US)
-        timeline.add(back_us, Start((node,)))
+        timeline.add(back_us, process.start((node,)))
         timeline.occupy(node, back_us)
 
 
@@ -93,9 +87,9 @@ def strike_leader(timeline: Timeline, at_us: int) -> None:
 def strike_for_a_while(timeline: Timeline, at_us: int, *, mid_change: bool = False) -> None:
     everyone = timeline.node_ids
     blow = timeline.random.choice(("kill", "crash", "pause", "isolate", "stall"))
-    ends = {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal()}
-    timeline.add(at_us, StrikeLeader(blow, mid_change))
-    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), ends.get(blow, Start(everyone)))
+    ends = {"pause": process.resume(everyone), "isolate": network.heal(), "stall": network.heal()}
+    timeline.add(at_us, runs.strike_leader(blow, mid_change=mid_change))
+    timeline.add(at_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), ends.get(blow, process.start(everyone)))
 
 
 @fault("process")
@@ -103,7 +97,7 @@ def campaign(timeline: Timeline, at_us: int) -> None:
     """A voter campaigns without asking for pre-votes, and so disrupts the quorum."""
     known = timeline.node_ids if timeline.changes_voters else timeline.header.voters
     voters = [node for node in known if node not in timeline.spoiled]
-    timeline.add(at_us, Campaign(timeline.random.choice(voters)))
+    timeline.add(at_us, election.campaign(timeline.random.choice(voters)))
 
 
 def transfers(timeline: Timeline, source: random.Random) -> None:
@@ -111,21 +105,23 @@ def transfers(timeline: Timeline, source: random.Random) -> None:
     if source.random() < TRANSFERRING:
         for _ in range(source.randint(1, MOST_TRANSFERS)):
             at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
-            timeline.add(at_us, Transfer(source.choice(timeline.node_ids), None, 5 * SECOND_US, nowait=True))
+            timeline.add(
+                at_us, membership.transfer(source.choice(timeline.node_ids), within_us=5 * SECOND_US, nowait=True)
+            )
 
 
 def resignations(timeline: Timeline, source: random.Random) -> None:
     """In some runs, the application on the leader has it resign now and then.  Other faults continue meanwhile."""
     if source.random() < RESIGNING:
         for _ in range(source.randint(1, MOST_RESIGNATIONS)):
-            timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, Resign())
+            timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, election.resign())
 
 
 @fault("versions", min_nodes=2)
 def mixed_versions(timeline: Timeline, at_us: int) -> None:
     nodes = timeline.split()[0]
-    timeline.add(at_us, Older(nodes))
-    timeline.add(at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US), Newer(nodes))
+    timeline.add(at_us, strangers.older(nodes))
+    timeline.add(at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US), strangers.newer(nodes))
 
 
 # Time
@@ -134,15 +130,15 @@ def mixed_versions(timeline: Timeline, at_us: int) -> None:
 @fault("time")
 def drift(timeline: Timeline, at_us: int) -> None:
     if (node := timeline.claim(at_us, 0)) is not None:
-        timeline.add(at_us, Drift(node, timeline.random.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
-        timeline.add(at_us, Restart((node,)))
+        timeline.add(at_us, clock.drift(node, timeline.random.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
+        timeline.add(at_us, process.restart((node,)))
 
 
 def drifting_clocks(timeline: Timeline, source: random.Random) -> None:
     """All clocks run at paces of their own from the beginning."""
     for node in timeline.node_ids:
-        timeline.add(0, Drift(node, source.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
-    timeline.add(0, Restart(timeline.node_ids))
+        timeline.add(0, clock.drift(node, source.randrange(-MOST_DRIFT_PPM, MOST_DRIFT_PPM + 1, 1000)))
+    timeline.add(0, process.restart(timeline.node_ids))
 
 
 @fault("time")
@@ -153,5 +149,5 @@ def jump_clock(timeline: Timeline, at_us: int) -> None:
     nodes = timeline.random.sample(timeline.node_ids, timeline.random.randint(1, len(timeline.node_ids)))
     until_us = at_us + timeline.span_us(1 * SECOND_US, 60 * SECOND_US)
     for node in nodes:
-        timeline.add(at_us, JumpClock(node, there, span_us))
-        timeline.add(until_us, JumpClock(node, back, span_us))
+        timeline.add(at_us, clock.jump_clock(node, there, span_us))
+        timeline.add(until_us, clock.jump_clock(node, back, span_us))

@@ -11,12 +11,9 @@ from typing import Final
 
 from kraft_trio.simulation.faults.disk import any_loss, spoil_disk
 from kraft_trio.simulation.faults.plan import MILLISECOND_US, SECOND_US, Timeline, fault
-from kraft_trio.simulation.script.steps import Step
-from kraft_trio.simulation.script.steps_campaign import BLOWS, StrikeFetcher, StrikeLeader
-from kraft_trio.simulation.script.steps_disk import BlankDisk, CrashIn, FailSync, FailWrite, FreeDisk, FullDisk, Rot
-from kraft_trio.simulation.script.steps_network import CutFrames, Heal, Isolate, Resets
-from kraft_trio.simulation.script.steps_operations import TakeSnapshot
-from kraft_trio.simulation.script.steps_process import Crash, Kill, Restart, Resume, Start
+from kraft_trio.simulation.script.step import Step
+from kraft_trio.simulation.script.steps import clients, disk, network, process, runs
+from kraft_trio.simulation.script.steps.runs import BLOWS
 
 PROFILE: Final = "snapshots"
 
@@ -48,13 +45,13 @@ def _one_of(timeline: Timeline, *kinds: str) -> str:
 
 
 def _ends_at_next_call(timeline: Timeline, at_us: int, failing: Callable[[int], Step]) -> None:
-    """Ends with a Restart, which also runs if the process has made no such call."""
+    """Ends with a `restart`, which also runs if the process has made no such call."""
     span_us = timeline.span_us(100 * MILLISECOND_US, 20 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
         timeline.add(at_us, failing(node))
         if timeline.random.random() < 0.5:
-            timeline.add(at_us, TakeSnapshot((node,), True))
-        timeline.add(at_us + span_us, Restart((node,)))
+            timeline.add(at_us, clients.take_snapshot((node,), nowait=True))
+        timeline.add(at_us + span_us, process.restart((node,)))
 
 
 @fault(PROFILE)
@@ -62,7 +59,7 @@ def take_snapshots(timeline: Timeline, at_us: int) -> None:
     """Snapshots on demand, perhaps of all nodes at once."""
     everyone = timeline.random.random() < 0.3
     nodes = timeline.node_ids if everyone else (timeline.random.choice(timeline.node_ids),)
-    timeline.add(at_us, TakeSnapshot(nodes, True))
+    timeline.add(at_us, clients.take_snapshot(nodes, nowait=True))
 
 
 @fault(PROFILE)
@@ -70,13 +67,13 @@ def crash_in_snapshot(timeline: Timeline, at_us: int) -> None:
     """Power is lost during this node's next snapshot, fetched or its own, or during a trim."""
     of, lose = _one_of(timeline, "snapshot", "snapshot", "trim"), any_loss(timeline)
     calls = timeline.random.randint(1, _MOST_CALLS[of])
-    _ends_at_next_call(timeline, at_us, lambda node: CrashIn(node, calls, lose, of))
+    _ends_at_next_call(timeline, at_us, lambda node: disk.crash_in(node, calls, lose, of=of))
 
 
 @fault(PROFILE)
 def snapshot_fails(timeline: Timeline, at_us: int) -> None:
-    failing = FailSync if timeline.random.random() < 0.5 else FailWrite
-    _ends_at_next_call(timeline, at_us, lambda node: failing(node, "snapshot"))
+    failing = disk.fail_sync if timeline.random.random() < 0.5 else disk.fail_write
+    _ends_at_next_call(timeline, at_us, lambda node: failing(node, of="snapshot"))
 
 
 @fault(PROFILE)
@@ -84,10 +81,10 @@ def disk_fills_with_a_snapshot(timeline: Timeline, at_us: int) -> None:
     """The disk has room for the log for a while, and later for everything."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
     if (node := timeline.claim(at_us, span_us)) is not None:
-        timeline.add(at_us, FullDisk(node, timeline.random.randrange(200, 4000)))
-        timeline.add(at_us, TakeSnapshot((node,), True))
-        timeline.add(at_us + span_us, FreeDisk(node))
-        timeline.add(at_us + span_us, Restart((node,)))
+        timeline.add(at_us, disk.full_disk(node, timeline.random.randrange(200, 4000)))
+        timeline.add(at_us, clients.take_snapshot((node,), nowait=True))
+        timeline.add(at_us + span_us, disk.free_disk(node))
+        timeline.add(at_us + span_us, process.restart((node,)))
 
 
 @fault(PROFILE)
@@ -95,11 +92,11 @@ def rot_in_snapshot(timeline: Timeline, at_us: int) -> None:
     """The damage is found when the snapshot is next read: at the node's next start, or by a replica that fetches it."""
     span_us = timeline.span_us(1 * SECOND_US, 20 * SECOND_US)
     if (node := spoil_disk(timeline, at_us, span_us)) is not None:
-        timeline.add(at_us, Rot(node, "snapshot"))
-        timeline.add(at_us + timeline.random.randrange(span_us), Restart((node,)))
+        timeline.add(at_us, disk.rot(node, "snapshot"))
+        timeline.add(at_us + timeline.random.randrange(span_us), process.restart((node,)))
         if timeline.header.kraft_version == 1 and timeline.random.random() < 0.7:
-            timeline.add(at_us + span_us, BlankDisk(node))
-            timeline.add(at_us + span_us, Start((node,)))
+            timeline.add(at_us + span_us, disk.blank_disk(node))
+            timeline.add(at_us + span_us, process.start((node,)))
 
 
 @fault(PROFILE, min_nodes=2)
@@ -114,7 +111,7 @@ def fetcher_struck(timeline: Timeline, at_us: int) -> None:
     back_us = _away(timeline, at_us)
     for _ in range(timeline.random.randint(1, 3)):
         blow = timeline.random.choice(tuple(BLOWS))
-        timeline.add(back_us, StrikeFetcher(blow))
+        timeline.add(back_us, runs.strike_fetcher(blow))
         back_us += timeline.span_us(10 * MILLISECOND_US, 5 * SECOND_US)
         timeline.add(back_us, _end(timeline, blow))
 
@@ -124,7 +121,7 @@ def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
     """The leader is lost during a download, which continues or begins again with the next leader."""
     back_us = _away(timeline, at_us)
     blow = timeline.random.choice(tuple(BLOWS))
-    timeline.add(back_us, StrikeLeader(blow, mid_download=True))
+    timeline.add(back_us, runs.strike_leader(blow, mid_download=True))
     timeline.add(back_us + timeline.span_us(50 * MILLISECOND_US, 15 * SECOND_US), _end(timeline, blow))
 
 
@@ -132,7 +129,7 @@ def leader_lost_in_a_download(timeline: Timeline, at_us: int) -> None:
 def download_over_bad_links(timeline: Timeline, at_us: int) -> None:
     """Connections are lost every few pieces."""
     back_us = _away(timeline, at_us)
-    kind = CutFrames if timeline.random.random() < 0.5 else Resets
+    kind = network.cut_frames if timeline.random.random() < 0.5 else network.resets
     timeline.add(back_us, kind(timeline.random.randrange(20_000, 300_000, 1000)))
     timeline.add(back_us + timeline.span_us(1 * SECOND_US, 10 * SECOND_US), kind(0))
 
@@ -144,14 +141,17 @@ def _away(timeline: Timeline, at_us: int) -> int:
     if node is None:
         return at_us
     if timeline.random.random() < 0.3:
-        timeline.add(at_us, Isolate(node, timeline.random.random() < 0.5))
-        timeline.add(at_us + span_us, Heal())
+        timeline.add(at_us, network.isolate(node, silent=timeline.random.random() < 0.5))
+        timeline.add(at_us + span_us, network.heal())
     else:
-        timeline.add(at_us, Kill((node,)) if timeline.random.random() < 0.5 else Crash((node,), any_loss(timeline)))
-        timeline.add(at_us + span_us, Start((node,)))
+        is_killed = timeline.random.random() < 0.5
+        timeline.add(at_us, process.kill((node,)) if is_killed else process.crash((node,), any_loss(timeline)))
+        timeline.add(at_us + span_us, process.start((node,)))
     return at_us + span_us
 
 
 def _end(timeline: Timeline, blow: str) -> Step:
     everyone = timeline.node_ids
-    return {"pause": Resume(everyone), "isolate": Heal(), "stall": Heal(), "mute": Heal()}.get(blow, Start(everyone))
+    if blow in ("isolate", "stall", "mute"):
+        return network.heal()
+    return process.resume(everyone) if blow == "pause" else process.start(everyone)

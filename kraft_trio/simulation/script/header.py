@@ -2,105 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Concatenate, Final, ParamSpec, TypeAlias
 
 import attrs
 
 from kraft_trio.config import parse_config
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.script.parts import NODES, NUMBER, WordPart, choice
-from kraft_trio.simulation.script.steps import Line, part, read_fields
+from kraft_trio.simulation.script.line import Kind, Line
+from kraft_trio.simulation.script.parts import Nodes, Number, choice, word
 from kraft_trio.simulation.script.words import StepError, Words
 from kraft_trio.simulation.setup import OWN_KEYS
 
-NAME_IN_MODULE: Final = r"[\w.]+:[\w.]+"
+P = ParamSpec("P")
 
-
-class HeaderItem(Line):
-    """One line of the header."""
-
-
-@attrs.frozen
-class SeedItem(HeaderItem):
-    """The seed for everything the script leaves open.  Default: 0."""
-
-    verb: ClassVar[str] = "seed"
-    seed: int = part(NUMBER)
-
-
-@attrs.frozen
-class VotersItem(HeaderItem):
-    """The initial voters.  Default: 1 2 3."""
-
-    verb: ClassVar[str] = "voters"
-    nodes: tuple[int, ...] = part(NODES)
-
-
-@attrs.frozen
-class ObserversItem(HeaderItem):
-    """The observers.  Default: none."""
-
-    verb: ClassVar[str] = "observers"
-    nodes: tuple[int, ...] = part(NODES)
-
-
-@attrs.frozen
-class WitnessesItem(HeaderItem):
-    """The nodes with kraft.witness.  Default: none."""
-
-    verb: ClassVar[str] = "witnesses"
-    nodes: tuple[int, ...] = part(NODES)
-
-
-@attrs.frozen
-class WaitingItem(HeaderItem):
-    """The nodes that do not run before a step starts them.  Default: none."""
-
-    verb: ClassVar[str] = "waiting"
-    nodes: tuple[int, ...] = part(NODES)
-
-
-@attrs.frozen
-class KRaftVersionItem(HeaderItem):
-    """0: controller.quorum.voters names the voters; 1 (the default): the log does."""
-
-    verb: ClassVar[str] = "kraft-version"
-    version: str = part(choice("0", "1"))
-
-
-@attrs.frozen
-class SetItem(HeaderItem):
-    """A configuration key for every node."""
-
-    verb: ClassVar[str] = "set"
-    key: str = part(WordPart("KEY", "a configuration key", r"[a-z][a-z0-9.]*"))
-    value: str = part(WordPart("VALUE", "a value without spaces", r'[^\s"#]+'))
-
-
-@attrs.frozen
-class StateMachineItem(HeaderItem):
-    """An application's state machine, as `kraft simulate --state-machine` runs it.  Clients execute its commands."""
-
-    verb: ClassVar[str] = "state-machine"
-    name: str = part(WordPart("MODULE:FACTORY", "a module and a name in it", NAME_IN_MODULE))
-    serde: str | None = part(
-        WordPart("MODULE:NAME", "a module and a name in it", NAME_IN_MODULE), after="serde", default=None
-    )
-
-
-HEADER_ITEMS: Final[Mapping[str, type[HeaderItem]]] = {
-    item.verb: item
-    for item in (
-        SeedItem,
-        VotersItem,
-        ObserversItem,
-        WitnessesItem,
-        WaitingItem,
-        KRaftVersionItem,
-        SetItem,
-        StateMachineItem,
-    )
+ANY_NODE: Final = {
+    "node.id": "1",
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://node-1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.bootstrap.servers": "node-1:9093",
+    "metadata.log.dir": "/data",
 }
 
 
@@ -127,44 +50,20 @@ class Header:
 
     def items(self) -> Iterator[HeaderItem]:
         """The header as lines."""
-        yield SeedItem(self.seed)
-        yield VotersItem(self.voters)
-        if self.observers:
-            yield ObserversItem(self.observers)
-        if self.witnesses:
-            yield WitnessesItem(self.witnesses)
-        if self.waiting:
-            yield WaitingItem(self.waiting)
+        yield _seed(self.seed)
+        yield _voters(self.voters)
+        for kind, nodes in ((_observers, self.observers), (_witnesses, self.witnesses), (_waiting, self.waiting)):
+            if nodes:
+                yield kind(nodes)
         if self.kraft_version != 1:
-            yield KRaftVersionItem(str(self.kraft_version))
+            yield _kraft_version(str(self.kraft_version))
         for key, value in self.settings:
-            yield SetItem(key, value)
+            yield _set(key, value)
         if self.state_machine is not None:
-            yield StateMachineItem(self.state_machine, self.serde)
+            yield _state_machine(self.state_machine, serde=self.serde)
 
-    def with_item(self, item: HeaderItem) -> Header:
-        """This header with one more line.  Raises StepError if the two contradict each other or the setting is
-        refused."""
-        match item:
-            case SeedItem(seed):
-                return attrs.evolve(self, seed=seed)
-            case VotersItem(nodes):
-                return attrs.evolve(self, voters=nodes)._checked()
-            case ObserversItem(nodes):
-                return attrs.evolve(self, observers=nodes)._checked()
-            case WitnessesItem(nodes):
-                return attrs.evolve(self, witnesses=nodes)._checked()
-            case WaitingItem(nodes):
-                return attrs.evolve(self, waiting=nodes)._checked()
-            case KRaftVersionItem(version):
-                return attrs.evolve(self, kraft_version=int(version))
-            case SetItem(key, value):
-                return self._with_setting(key, value)
-            case StateMachineItem(name, serde):
-                return attrs.evolve(self, state_machine=name, serde=serde)
-        raise AssertionError(f"not a header item: {item}")
-
-    def _checked(self) -> Header:
+    def checked(self) -> Header:
+        """This header.  Raises StepError if its nodes contradict each other."""
         both = sorted(set(self.voters) & set(self.observers))
         if both:
             voters = " ".join(map(str, self.voters))
@@ -172,40 +71,96 @@ class Header:
         for name, ids in (("witness", self.witnesses), ("waiting", self.waiting)):
             unknown = sorted(set(ids) - set(self.nodes))
             if unknown:
-                nodes = " ".join(map(str, self.nodes))
-                raise StepError(f"{name} {unknown[0]} is no node; expected some of {nodes}, which come first")
+                known = " ".join(map(str, self.nodes))
+                raise StepError(f"{name} {unknown[0]} is no node; expected some of {known}, which come first")
         return self
 
-    def _with_setting(self, key: str, value: str) -> Header:
-        if key in dict(self.settings):
-            raise StepError(f"{key} is set twice; expected each key once")
-        if key in OWN_KEYS:
-            raise StepError(f"{key} is what the simulator gives each node; expected another key")
-        try:
-            warnings = parse_config({**ANY_NODE, key: value}).warnings
-        except ConfigError as error:
-            raise StepError(str(error)) from None
-        if warnings:
-            raise StepError(warnings[0])
-        return attrs.evolve(self, settings=(*self.settings, (key, value)))
+
+HeaderItem: TypeAlias = Line[Header, Header]
+"""One line of the header.  `take` gives the header with that line, and raises StepError if the two contradict each
+other or the setting is refused."""
+
+_kinds: dict[str, Kind[Header, ..., Header]] = {}
+HEADER_ITEMS: Final[Mapping[str, Kind[Header, ..., Header]]] = MappingProxyType(_kinds)
 
 
-ANY_NODE: Final = {
-    "node.id": "1",
-    "process.roles": "controller",
-    "listeners": "CONTROLLER://node-1:9093",
-    "controller.listener.names": "CONTROLLER",
-    "controller.quorum.bootstrap.servers": "node-1:9093",
-    "metadata.log.dir": "/data",
-}
+def _item(does: Callable[Concatenate[Header, P], Header]) -> Kind[Header, P, Header]:
+    verb = does.__name__.removeprefix("_").replace("_", "-")
+    _kinds[verb] = kind = Kind(verb, does)
+    return kind
+
+
+@_item
+def _seed(header: Header, seed: Number) -> Header:
+    """The seed for everything the script leaves open.  Default: 0."""
+    return attrs.evolve(header, seed=seed)
+
+
+@_item
+def _voters(header: Header, nodes: Nodes) -> Header:
+    """The initial voters.  Default: 1 2 3."""
+    return attrs.evolve(header, voters=nodes).checked()
+
+
+@_item
+def _observers(header: Header, nodes: Nodes) -> Header:
+    """The observers.  Default: none."""
+    return attrs.evolve(header, observers=nodes).checked()
+
+
+@_item
+def _witnesses(header: Header, nodes: Nodes) -> Header:
+    """The nodes with kraft.witness.  Default: none."""
+    return attrs.evolve(header, witnesses=nodes).checked()
+
+
+@_item
+def _waiting(header: Header, nodes: Nodes) -> Header:
+    """The nodes that do not run before a step starts them.  Default: none."""
+    return attrs.evolve(header, waiting=nodes).checked()
+
+
+@_item
+def _kraft_version(header: Header, version: Annotated[str, choice("0", "1")]) -> Header:
+    """0: controller.quorum.voters names the voters; 1 (the default): the log does."""
+    return attrs.evolve(header, kraft_version=int(version))
+
+
+@_item
+def _set(
+    header: Header,
+    key: Annotated[str, word("KEY", "a configuration key", r"[a-z][a-z0-9.]*")],
+    value: Annotated[str, word("VALUE", "a value without spaces", r'[^\s"#]+')],
+) -> Header:
+    """A configuration key for every node."""
+    if key in dict(header.settings):
+        raise StepError(f"{key} is set twice; expected each key once")
+    if key in OWN_KEYS:
+        raise StepError(f"{key} is what the simulator gives each node; expected another key")
+    try:
+        warnings = parse_config({**ANY_NODE, key: value}).warnings
+    except ConfigError as error:
+        raise StepError(str(error)) from None
+    if warnings:
+        raise StepError(warnings[0])
+    return attrs.evolve(header, settings=(*header.settings, (key, value)))
+
+
+_NAME_IN_MODULE: Final = ("a module and a name in it", r"[\w.]+:[\w.]+")
+
+
+@_item
+def _state_machine(
+    header: Header,
+    name: Annotated[str, word("MODULE:FACTORY", *_NAME_IN_MODULE)],
+    *,
+    serde: Annotated[str, word("MODULE:NAME", *_NAME_IN_MODULE)] | None = None,
+) -> Header:
+    """An application's state machine, as `kraft simulate --state-machine` runs it.  Clients execute its commands."""
+    return attrs.evolve(header, state_machine=name, serde=serde)
 
 
 def header_item_from_words(words: Sequence[str]) -> HeaderItem | None:
     """Read the words of one line; None if it is no line of a header.  Raises StepError."""
-    item = HEADER_ITEMS.get(words[0])
-    if item is None:
-        return None
-    try:
-        return item(**read_fields(item, Words(words, 1)))
-    except (StepError, ValueError) as error:
-        raise StepError(f"{error}: {item.syntax()}") from None
+    kind = HEADER_ITEMS.get(words[0])
+    return None if kind is None else kind.read(Words(words, 1))

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Generic, TypeVar
 
+from kraft_trio.simulation.disk.inode import Loss
 from kraft_trio.simulation.script.words import StepError, Words
 
 T = TypeVar("T")
 
 
 class Part(Generic[T]):
-    """The syntax of one kind of field."""
+    """The syntax of one kind of value.  The annotation of a parameter names it: `Annotated[int, NODE]`."""
 
-    name: str
-    """The name in the shown syntax, such as N."""
-    expected: str
-    """For errors, such as "a node id"."""
+    def __init__(self, name: str, expected: str) -> None:
+        self.name = name
+        """The name in the shown syntax, such as N."""
+        self.expected = expected
+        """For errors, such as "a node id"."""
 
     def begins(self, words: Words) -> bool:
         """Whether the next word begins such a value, so that an optional value is present."""
@@ -45,91 +47,93 @@ class Part(Generic[T]):
 
     def error(self, words: Words) -> StepError:
         word = words.peek()
-        return StepError(
-            f"the line ends; expected {self.expected}" if word is None else f"{word!r}; expected {self.expected}"
-        )
+        return StepError(f"{'the line ends' if word is None else repr(word)}; expected {self.expected}")
 
 
-def _is_number(word: str | None) -> bool:
-    return word is not None and word.isascii() and word.isdigit() and len(word) <= 18
+class OneWord(Part[T]):
+    """A value of one word: `parse` returns None for a word that is no such value."""
 
-
-class NumberPart(Part[int]):
-    """A whole number, 0 or higher."""
-
-    def __init__(self, name: str, expected: str, *, is_node: bool = False) -> None:
-        self.name = name
-        self.expected = expected
-        self._is_node = is_node
+    def __init__(
+        self, name: str, expected: str, parse: Callable[[str], T | None], write: Callable[[T], str] = str
+    ) -> None:
+        super().__init__(name, expected)
+        self._parse = parse
+        self._write = write
 
     def begins(self, words: Words) -> bool:
-        return _is_number(words.peek())
+        return self._parse(words.peek() or "") is not None
 
-    def read(self, words: Words) -> int:
-        if not _is_number(words.peek()):
+    def read(self, words: Words) -> T:
+        value = self._parse(words.peek() or "")
+        if value is None:
             raise self.error(words)
-        return int(words.take(self.expected))
+        words.position += 1
+        return value
 
-    def write(self, value: int) -> list[str]:
-        return [str(value)]
+    def write(self, value: T) -> list[str]:
+        return [self._write(value)]
 
-    def check(self, value: int) -> bool:
-        return isinstance(value, int) and 0 <= value < 10**18
+    def check(self, value: T) -> bool:
+        return self._parse(self._write(value)) == value
+
+
+class NodePart(OneWord[int]):
+    """The id of a node."""
 
     def node_ids(self, value: int) -> Iterable[int]:
-        return (value,) if self._is_node else ()
+        return (value,)
 
 
-class NodesPart(Part[tuple[int, ...]]):
-    """One or more node ids, each once."""
+class Several(Part[tuple[T, ...]]):
+    """A number of values, perhaps each only once."""
 
-    name = "N..."
-    expected = "node ids"
+    def __init__(self, one: OneWord[T], expected: str, *, least: int = 0, is_set: bool = False) -> None:
+        super().__init__(f"{one.name}...", expected)
+        self.one = one
+        self._least = least
+        self._is_set = is_set
 
     def begins(self, words: Words) -> bool:
-        return _is_number(words.peek())
+        return self.one.begins(words)
 
-    def read(self, words: Words) -> tuple[int, ...]:
-        nodes: list[int] = []
-        while _is_number(words.peek()) and words.peek(1) != "->":
-            nodes.append(int(words.take(self.expected)))
-            if nodes[-1] in nodes[:-1]:
-                raise StepError(f"node {nodes[-1]} twice; expected {self.expected}, each once")
-        if not nodes:
+    def read(self, words: Words) -> tuple[T, ...]:
+        values: list[T] = []
+        while self.one.begins(words) and words.peek(1) != "->":
+            values.append(self.one.read(words))
+            if self._is_set and values[-1] in values[:-1]:
+                raise StepError(f"node {values[-1]} twice; expected {self.expected}, each once")
+        if len(values) < self._least:
             raise self.error(words)
-        return tuple(nodes)
+        return tuple(values)
 
-    def write(self, value: tuple[int, ...]) -> list[str]:
-        return [str(node) for node in value]
+    def write(self, value: tuple[T, ...]) -> list[str]:
+        return [word for one in value for word in self.one.write(one)]
 
-    def check(self, value: tuple[int, ...]) -> bool:
-        return (
-            isinstance(value, tuple) and len(value) > 0 and len(set(value)) == len(value) and all(n >= 0 for n in value)
-        )
+    def check(self, value: tuple[T, ...]) -> bool:
+        is_long_enough = isinstance(value, tuple) and len(value) >= self._least
+        is_unique = not self._is_set or len(set(value)) == len(value)
+        return is_long_enough and is_unique and all(map(self.one.check, value))
 
-    def node_ids(self, value: tuple[int, ...]) -> Iterable[int]:
-        return value
+    def node_ids(self, value: tuple[T, ...]) -> Iterable[int]:
+        return (node for one in value for node in self.one.node_ids(one))
 
 
 class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
     """At least two groups of nodes, each node in one group: `1 2 | 3`."""
 
-    _nodes = NodesPart()
-
-    def __init__(self, name: str, expected: str, most: int) -> None:
-        self.name = name
-        self.expected = expected
+    def __init__(self, expected: str, most: int) -> None:
+        super().__init__("N... | N...", expected)
         self._most = most
 
     def begins(self, words: Words) -> bool:
-        return _is_number(words.peek())
+        return NODES.begins(words)
 
     def read(self, words: Words) -> tuple[tuple[int, ...], ...]:
         if not self.begins(words):
             raise self.error(words)
-        groups = [self._nodes.read(words)]
+        groups = [NODES.read(words)]
         while words.skip("|"):
-            groups.append(self._nodes.read(words))
+            groups.append(NODES.read(words))
         if len(groups) < 2:
             raise self.error(words)
         if len(groups) > self._most:
@@ -141,15 +145,11 @@ class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
         return tuple(groups)
 
     def write(self, value: tuple[tuple[int, ...], ...]) -> list[str]:
-        return " | ".join(" ".join(self._nodes.write(group)) for group in value).split(" ")
+        return " | ".join(" ".join(NODES.write(group)) for group in value).split(" ")
 
     def check(self, value: tuple[tuple[int, ...], ...]) -> bool:
-        are_groups = (
-            isinstance(value, tuple)
-            and 2 <= len(value) <= self._most
-            and all(self._nodes.check(group) for group in value)
-        )
-        return are_groups and self._nodes.check(tuple(node for group in value for node in group))
+        is_long_enough = isinstance(value, tuple) and 2 <= len(value) <= self._most
+        return is_long_enough and all(map(NODES.check, value)) and NODES.check(tuple(self.node_ids(value)))
 
     def node_ids(self, value: tuple[tuple[int, ...], ...]) -> Iterable[int]:
         return (node for group in value for node in group)
@@ -158,14 +158,11 @@ class GroupsPart(Part[tuple[tuple[int, ...], ...]]):
 class LinkPart(Part[tuple[int, int]]):
     """One direction between two nodes: `1 -> 2`."""
 
-    name = "A -> B"
-    expected = "a link, as in 1 -> 2"
-
     def begins(self, words: Words) -> bool:
-        return _is_number(words.peek()) and words.peek(1) == "->"
+        return NODE.begins(words) and words.peek(1) == "->"
 
     def read(self, words: Words) -> tuple[int, int]:
-        if not self.begins(words) or not _is_number(words.peek(2)):
+        if not self.begins(words) or _number(words.peek(2) or "") is None:
             raise self.error(words)
         source, _, target = (words.take(self.expected) for _ in range(3))
         if source == target:
@@ -182,8 +179,12 @@ class LinkPart(Part[tuple[int, int]]):
         return value
 
 
-_UNITS_US = (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1))
-_DURATION = re.compile(r"(\d{1,15})(h|m|s|ms|us)")
+def _number(word: str) -> int | None:
+    return int(word) if word.isascii() and word.isdigit() and len(word) <= 18 else None
+
+
+_UNITS_US: Final = (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1))
+_DURATION: Final = re.compile(r"(\d{1,15})(h|m|s|ms|us)")
 
 
 def duration_text(duration_us: int) -> str:
@@ -200,172 +201,73 @@ def duration_from_text(text: str) -> int | None:
     return None if match is None else int(match[1]) * dict(_UNITS_US)[match[2]]
 
 
-class DurationPart(Part[int]):
-    """A duration in microseconds, written with a unit."""
-
-    name = "T"
-    expected = "a duration, as in 250ms, 3s or 10m"
-
-    def begins(self, words: Words) -> bool:
-        return duration_from_text(words.peek() or "") is not None
-
-    def read(self, words: Words) -> int:
-        duration_us = duration_from_text(words.peek() or "")
-        if duration_us is None:
-            raise self.error(words)
-        words.take(self.expected)
-        return duration_us
-
-    def write(self, value: int) -> list[str]:
-        return [duration_text(value)]
-
-    def check(self, value: int) -> bool:
-        return isinstance(value, int) and 0 <= value < 10**15
+_PERCENT: Final = re.compile(r"([+-]?)(\d{1,5})(?:\.(\d{1,4}))?%")
 
 
-_PERCENT = re.compile(r"([+-]?)(\d{1,5})(?:\.(\d{1,4}))?%")
+def percent(name: str, expected: str, minimum_ppm: int, maximum_ppm: int) -> OneWord[int]:
+    """Parts per million, written as a percentage; both bounds are inclusive."""
 
-
-class PercentPart(Part[int]):
-    """Parts per million, written as a percentage."""
-
-    def __init__(self, name: str, expected: str, minimum_ppm: int, maximum_ppm: int) -> None:
-        self.name = name
-        self.expected = expected
-        self._range = range(minimum_ppm, maximum_ppm + 1)
-
-    def begins(self, words: Words) -> bool:
-        return _PERCENT.fullmatch(words.peek() or "") is not None
-
-    def read(self, words: Words) -> int:
-        match = _PERCENT.fullmatch(words.peek() or "")
+    def parse(word: str) -> int | None:
+        match = _PERCENT.fullmatch(word)
         if match is None:
-            raise self.error(words)
+            return None
         ppm = int(match[2]) * 10_000 + int((match[3] or "").ljust(4, "0"))
         ppm = -ppm if match[1] == "-" else ppm
-        if ppm not in self._range:
-            raise self.error(words)
-        words.take(self.expected)
-        return ppm
+        return ppm if minimum_ppm <= ppm <= maximum_ppm else None
 
-    def write(self, value: int) -> list[str]:
-        whole, fraction = divmod(abs(value), 10_000)
+    def write(ppm: int) -> str:
+        whole, fraction = divmod(abs(ppm), 10_000)
         digits = f".{fraction:04}".rstrip("0") if fraction else ""
-        sign = "-" if value < 0 else "+" if self._range.start < 0 else ""
-        return [f"{sign}{whole}{digits}%"]
+        sign = "-" if ppm < 0 else "+" if minimum_ppm < 0 else ""
+        return f"{sign}{whole}{digits}%"
 
-    def check(self, value: int) -> bool:
-        return isinstance(value, int) and value in self._range
+    return OneWord(name, expected, parse, write)
 
 
-class QuotedPart(Part[str]):
+def _unquoted(word: str) -> str | None:
     """Text in double quotes, with the escapes of JSON."""
-
-    name = '"TEXT"'
-    expected = 'text in double quotes, as in "a"'
-
-    def begins(self, words: Words) -> bool:
-        return (words.peek() or "").startswith('"')
-
-    def read(self, words: Words) -> str:
-        if not self.begins(words):
-            raise self.error(words)
-        try:
-            value = json.loads(words.peek() or "")
-        except ValueError:
-            raise self.error(words) from None
-        words.take(self.expected)
-        return str(value)
-
-    def write(self, value: str) -> list[str]:
-        return [json.dumps(value, ensure_ascii=False)]
-
-    def check(self, value: str) -> bool:
-        return isinstance(value, str) and value.isprintable()
+    try:
+        text = str(json.loads(word)) if word.startswith('"') else None
+    except ValueError:
+        return None
+    return text if text is None or text.isprintable() else None
 
 
-class QuotedListPart(Part[tuple[str, ...]]):
-    """Any number of quoted texts, possibly zero."""
-
-    name = '"TEXT"...'
-    expected = "texts in double quotes"
-    _quoted = QuotedPart()
-
-    def begins(self, words: Words) -> bool:
-        return self._quoted.begins(words)
-
-    def read(self, words: Words) -> tuple[str, ...]:
-        values: list[str] = []
-        while self._quoted.begins(words):
-            values.append(self._quoted.read(words))
-        return tuple(values)
-
-    def write(self, value: tuple[str, ...]) -> list[str]:
-        return [word for text in value for word in self._quoted.write(text)]
-
-    def check(self, value: tuple[str, ...]) -> bool:
-        return isinstance(value, tuple) and all(self._quoted.check(text) for text in value)
-
-
-class WordPart(Part[str]):
+def word(name: str, expected: str, pattern: str) -> OneWord[str]:
     """One word that matches a pattern."""
-
-    def __init__(self, name: str, expected: str, pattern: str) -> None:
-        self.name = name
-        self.expected = expected
-        self._pattern = re.compile(pattern)
-
-    def begins(self, words: Words) -> bool:
-        return self.check(words.peek() or "")
-
-    def read(self, words: Words) -> str:
-        if not self.begins(words):
-            raise self.error(words)
-        return words.take(self.expected)
-
-    def write(self, value: str) -> list[str]:
-        return [value]
-
-    def check(self, value: str) -> bool:
-        return isinstance(value, str) and self._pattern.fullmatch(value) is not None
+    return OneWord(name, expected, lambda text: text if re.fullmatch(pattern, text) else None)
 
 
-def choice(*values: str) -> WordPart:
+def choice(*values: str) -> OneWord[Any]:
     """One of these words."""
-    return WordPart("|".join(values), f"one of {', '.join(values)}", "|".join(re.escape(value) for value in values))
+    return OneWord("|".join(values), f"one of {', '.join(values)}", lambda text: text if text in values else None)
 
 
-class FlagPart(Part[bool]):
-    """A word that may be present."""
-
-    def __init__(self, word: str) -> None:
-        self.name = word
-        self.expected = repr(word)
-        self._word = word
-
-    def begins(self, words: Words) -> bool:
-        return words.peek() == self._word
-
-    def read(self, words: Words) -> bool:
-        return words.skip(self._word)
-
-    def write(self, value: bool) -> list[str]:
-        return [self._word] if value else []
-
-    def check(self, value: bool) -> bool:
-        return isinstance(value, bool)
+def number(name: str, expected: str) -> OneWord[int]:
+    """A whole number, 0 or higher, with at most 18 digits."""
+    return OneWord(name, expected, _number)
 
 
-NODE = NumberPart("N", "a node id", is_node=True)
-NODES = NodesPart()
-GROUPS = GroupsPart("N... | N...", "groups of node ids, as in 1 2 | 3", most=1000)
-TWO_GROUPS = GroupsPart("N... | N...", "two groups of node ids, as in 1 2 | 3", most=2)
-LINK = LinkPart()
-DURATION = DurationPart()
-OFFSET = NumberPart("OFFSET", "an offset")
-EPOCH = NumberPart("EPOCH", "an epoch")
-NUMBER = NumberPart("NUMBER", "a whole number")
-DRIFT = PercentPart("±P%", "a drift between -50% and +50%, as in +0.5%", -500_000, 500_000)
-PROBABILITY = PercentPart("P%", "a probability, as in 5%", 0, 1_000_000)
-QUOTED = QuotedPart()
-QUOTED_LIST = QuotedListPart()
+NODE: Final = NodePart("N", "a node id", _number)
+NODES: Final = Several(NODE, "node ids", least=1, is_set=True)
+QUOTED: Final = OneWord(
+    '"TEXT"', 'text in double quotes, as in "a"', _unquoted, lambda text: json.dumps(text, ensure_ascii=False)
+)
+
+Node = Annotated[int, NODE]
+Nodes = Annotated[tuple[int, ...], NODES]
+Groups = Annotated[tuple[tuple[int, ...], ...], GroupsPart("groups of node ids, as in 1 2 | 3", most=1000)]
+TwoGroups = Annotated[tuple[tuple[int, ...], ...], GroupsPart("two groups of node ids, as in 1 2 | 3", most=2)]
+Link = Annotated[tuple[int, int], LinkPart("A -> B", "a link, as in 1 -> 2")]
+Duration = Annotated[int, OneWord("T", "a duration, as in 250ms, 3s or 10m", duration_from_text, duration_text)]
+"""In microseconds."""
+Offset = Annotated[int, number("OFFSET", "an offset")]
+Epoch = Annotated[int, number("EPOCH", "an epoch")]
+Number = Annotated[int, number("NUMBER", "a whole number")]
+Drift = Annotated[int, percent("±P%", "a drift between -50% and +50%, as in +0.5%", -500_000, 500_000)]
+"""In parts per million, like Probability."""
+Probability = Annotated[int, percent("P%", "a probability, as in 5%", 0, 1_000_000)]
+Quoted = Annotated[str, QUOTED]
+QuotedList = Annotated[tuple[str, ...], Several(QUOTED, "texts in double quotes")]
+Lose = Annotated[Loss, choice("all", "some", "reordered")]
+"""Which unsynced writes a power failure loses."""

@@ -28,8 +28,8 @@ from kraft_trio.simulation.cluster import LOOK_EVERY_S, Cluster
 from kraft_trio.simulation.deterministic import sleep
 from kraft_trio.simulation.facts.history import ADD_VOTER, EXECUTE, REMOVE_VOTER, Outcome
 from kraft_trio.simulation.facts.voter_sets import is_member
-from kraft_trio.simulation.script.steps import NotAsExpected, Step
-from kraft_trio.simulation.script.steps_network import AnswersOnly, OneWay, RequestsOnly
+from kraft_trio.simulation.script.step import NotAsExpected, Step
+from kraft_trio.simulation.script.steps.network import answers_only, one_way, requests_only
 
 T = TypeVar("T")
 
@@ -472,7 +472,7 @@ def broken_links(source: random.Random, clique: Collection[int], others: Collect
 
     Each call prefers some of these ways, because a way shows its effect only if most links break like that.
     """
-    kinds: list[Callable[[tuple[int, int]], Step] | None] = [OneWay, _hard_one_way, RequestsOnly, AnswersOnly, None]
+    kinds: list[Callable[[tuple[int, int]], Step] | None] = [one_way, _hard_one_way, requests_only, answers_only, None]
     weights = [math.exp(source.uniform(-2.0, 2.0)) for _ in kinds]
     for pair in combinations(sorted({*clique, *others}), 2):
         if pair[0] in clique and pair[1] in clique:
@@ -484,4 +484,4 @@ def broken_links(source: random.Random, clique: Collection[int], others: Collect
 
 
 def _hard_one_way(link: tuple[int, int]) -> Step:
-    return OneWay(link, hard=True)
+    return one_way(link, hard=True)

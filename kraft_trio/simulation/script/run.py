@@ -15,8 +15,9 @@ from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.narration import Narrator
 from kraft_trio.simulation.script.script import Script, StepLine
-from kraft_trio.simulation.script.steps import NotAsExpected, take
-from kraft_trio.simulation.script.steps_election import Campaign, Elect
+from kraft_trio.simulation.script.step import NotAsExpected, take
+from kraft_trio.simulation.script.steps.election import campaign, elect
+from kraft_trio.simulation.script.steps.runs import at
 from kraft_trio.simulation.setup import Setup
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.simulation.violation import InvariantViolated
@@ -46,41 +47,26 @@ SNAPSHOTS_KEY: Final = "metadata.log.max.record.bytes.between.snapshots"
 
 def setup_of(header: Header) -> Setup:
     """The cluster of a script.  Its nodes have state machines with snapshots if the header configures when to take
-    them."""
+    them.
+
+    Raises ConfigError if the header's state machine or serde cannot be used.
+    """
     settings = dict(header.settings)
-    if header.state_machine is not None:
-        return _setup_of_commands(header, header.state_machine)
-    return Setup(
+    setup = Setup(
         seed=header.seed,
         voters=header.voters,
         observers=header.observers,
         witnesses=header.witnesses,
-        started=_started(header),
+        started=tuple(node_id for node_id in header.nodes if node_id not in header.waiting),
         kraft_version=header.kraft_version,
         settings=settings,
         state_machine=(lambda _: RememberedValues(MOST_REMEMBERED)) if SNAPSHOTS_KEY in settings else None,
     )
-
-
-def _started(header: Header) -> tuple[int, ...]:
-    return tuple(node_id for node_id in header.nodes if node_id not in header.waiting)
-
-
-def _setup_of_commands(header: Header, name: str) -> Setup:
-    """Raises ConfigError if the header's state machine or serde cannot be used."""
-    make = machine_named(name)
-    return Setup(
-        seed=header.seed,
-        voters=header.voters,
-        observers=header.observers,
-        witnesses=header.witnesses,
-        started=_started(header),
-        kraft_version=header.kraft_version,
-        settings=dict(header.settings),
-        state_machine=lambda _: make(),
-        serde=serde_named(header.serde, make()),
-        checks_machine=True,
-    )
+    if header.state_machine is None:
+        return setup
+    make = machine_named(header.state_machine)
+    serde = serde_named(header.serde, make())
+    return attrs.evolve(setup, state_machine=lambda _: make(), serde=serde, checks_machine=True)
 
 
 def run_script(
@@ -135,7 +121,7 @@ class _ScriptRun:
 
     async def _take(self, line: StepLine, cluster: Cluster, narrator: Narrator) -> bool:
         """Take one step.  Returns whether it met its expectations."""
-        narrator.pushed = line.step.node if isinstance(line.step, Elect | Campaign) else None
+        narrator.pushed = line.step.values["node"] if line.step.kind in (elect, campaign) else None
         try:
             await take(line.step, cluster)
             await self._let_processes_begin(cluster)
@@ -151,7 +137,7 @@ class _ScriptRun:
             nodes = (machine.replica for machine in cluster.machines.values() if machine.node and not machine.is_paused)
             return all(replica is not None and replica.view is not None for replica in nodes)
 
-        if not any(step.keeps_time for step in self.script.steps):
+        if not any(step.kind is at for step in self.script.steps):
             with suppress(trio.TooSlowError):
                 await cluster.wait_until(have_begun, within_s=BEGUN_WITHIN_S)
 

@@ -20,7 +20,7 @@ import attrs
 from kraft_trio.errors import KraftError
 from kraft_trio.simulation.script.catalog import step_from_words
 from kraft_trio.simulation.script.header import Header, HeaderItem, header_item_from_words
-from kraft_trio.simulation.script.steps import Step
+from kraft_trio.simulation.script.step import Step
 from kraft_trio.simulation.script.words import StepError, split_words
 
 ARROW: Final = "-> "
@@ -153,8 +153,6 @@ class _Reader:
     lines: list[Line] = attrs.field(factory=list)
     _said: list[str] = attrs.field(factory=list)
     """The verbs of the header so far, in order."""
-    _strangers: list[int] = attrs.field(factory=list)
-    """The nodes that steps have added."""
 
     def read(self, number: int, line: str) -> None:
         if line.lstrip().startswith(ARROW.rstrip()):
@@ -179,16 +177,14 @@ class _Reader:
             raise StepError(f"{item.verb!r} after a step; expected it before the first one")
         if item.verb in self._said and item.verb != "set":
             raise StepError(f"{item.verb!r} twice; expected it once")
-        self.header = self.header.with_item(item)
+        self.header = item.take(self.header)
         self._said.append(item.verb)
         self.lines.append(HeaderLine(item, comment))
 
     def _read_step(self, number: int, words: list[str], comment: str) -> None:
         step = step_from_words(words)
-        self._strangers += step.brings_nodes
-        known = {*self.header.nodes, *self._strangers}
         for node in step.node_ids:
-            if node not in known:
-                names = ", ".join(map(str, sorted(known)))
+            if node not in self.header.nodes:
+                names = ", ".join(map(str, sorted(self.header.nodes)))
                 raise StepError(f"node {node} is not in this cluster; expected one of {names}")
         self.lines.append(StepLine(step, comment, number=number))

@@ -18,7 +18,7 @@ import trio
 from kraft_trio.simulation import Cluster, InvariantViolated, Violation, simulate
 from kraft_trio.simulation.campaign.watchdog import real_time_limit
 from kraft_trio.simulation.invariants import INVARIANTS
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.step import NotAsExpected
 
 from .runs import Run
 

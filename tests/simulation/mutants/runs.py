@@ -18,8 +18,8 @@ from kraft_trio.simulation.faults.plan import Timeline
 from kraft_trio.simulation.script.header import Header
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.script import parse_script
-from kraft_trio.simulation.script.steps import NotAsExpected
-from kraft_trio.simulation.script.steps_campaign import At, Recover
+from kraft_trio.simulation.script.step import NotAsExpected
+from kraft_trio.simulation.script.steps import runs
 
 FAST = {
     "controller.quorum.election.timeout.ms": "200",
@@ -110,11 +110,11 @@ def storm(
             FAULT_KINDS[source.choice(kinds)].make(timeline, round(now_s * 1000) * 1000)
         start_clients(cluster, clients, operations_per_s)
         for fault in sorted(timeline.steps, key=lambda fault: fault.at_us):
-            await At(fault.at_us).take(cluster)
+            await runs.at(fault.at_us).take(cluster)
             await fault.step.take(cluster)
-        await At(round(seconds * 1e6)).take(cluster)
+        await runs.at(round(seconds * 1e6)).take(cluster)
         if recovers:
-            await Recover().take(cluster)
+            await runs.recover().take(cluster)
 
     return Run(name, setup_of(header), main)
 

@@ -14,7 +14,7 @@ from kraft_trio.simulation.campaign import seed_run
 from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
 from kraft_trio.simulation.campaign.watchdog import real_time_limit
 from kraft_trio.simulation.faults.nemesis import PlanOptions
-from kraft_trio.simulation.script.steps import NotAsExpected
+from kraft_trio.simulation.script.step import NotAsExpected
 from kraft_trio.simulation.setup import Setup
 from kraft_trio.tracing.events import Trace
 from kraft_trio.tracing.files import TraceHeader, TraceWriter, open_trace

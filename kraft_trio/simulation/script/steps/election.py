@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Final
 
-import attrs
 import trio
 
 from kraft_trio.messages import QuorumView, TimedOut, VoteRoundEnded
-from kraft_trio.node import Node
+from kraft_trio.node import Node as RunningNode
 from kraft_trio.protocol.roles import Candidate, Follower, Leader, Prospective, Unattached
-from kraft_trio.simulation.script.parts import NODE
-from kraft_trio.simulation.script.steps import NotAsExpected, Step, part, register
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.script.parts import Node
+from kraft_trio.simulation.script.step import NotAsExpected, step
 
 ELECTED_WITHIN_S: Final = 30.0
 
@@ -29,66 +25,48 @@ SPREAD_WITHIN_S: Final = 1.0
 """How long the step waits for the other nodes to learn of the leader and of what it has committed."""
 
 
-@register
-@attrs.frozen
-class Elect(Step):
+@step
+async def elect(cluster: Cluster, node: Node) -> None:
     """Makes a node campaign, without pre-votes, until it leads and has committed in its epoch.
 
     The node campaigns as it would among peers without pre-votes, so the others decide whether it wins.  It must win
     within 30 s.
     """
-
-    verb: ClassVar[str] = "elect"
-    node: int = part(NODE)
-
-    async def take(self, cluster: Cluster) -> None:
-        machine = cluster.machines[self.node]
-        if machine.node is None or machine.is_paused:
-            raise NotAsExpected(f"elect {self.node}: expected a node that runs")
-        with trio.move_on_after(ELECTED_WITHIN_S):
-            while not await _campaign(machine.node):
-                pass
-            await _spread(cluster, machine.node)
-            return
-        view = machine.node.view
-        raise NotAsExpected(
-            f"elect {self.node}: expected it to lead and to have committed within {ELECTED_WITHIN_S:g} s; "
-            f"it is {type(view.role).__name__} in epoch {view.epoch}"
-        )
+    machine = cluster.machines[node]
+    if machine.node is None or machine.is_paused:
+        raise NotAsExpected(f"elect {node}: expected a node that runs")
+    with trio.move_on_after(ELECTED_WITHIN_S):
+        while not await _campaign(machine.node):
+            pass
+        await _spread(cluster, machine.node)
+        return
+    view = machine.node.view
+    raise NotAsExpected(
+        f"elect {node}: expected it to lead and to have committed within {ELECTED_WITHIN_S:g} s; "
+        f"it is {type(view.role).__name__} in epoch {view.epoch}"
+    )
 
 
-@register
-@attrs.frozen
-class Campaign(Step):
+@step
+async def campaign(cluster: Cluster, node: Node) -> None:
     """Makes a node campaign like `elect`, but once, whatever the result."""
-
-    verb: ClassVar[str] = "campaign"
-    node: int = part(NODE)
-
-    async def take(self, cluster: Cluster) -> None:
-        machine = cluster.machines[self.node]
-        if machine.node is None or machine.is_paused:
-            return
+    machine = cluster.machines[node]
+    if machine.node is not None and not machine.is_paused:
         with trio.move_on_after(CAMPAIGNED_WITHIN_S):
             await _campaign(machine.node)
 
 
-@register
-@attrs.frozen
-class Resign(Step):
+@step
+async def resign(cluster: Cluster) -> None:
     """Has the leader of the highest epoch resign, if there is one."""
-
-    verb: ClassVar[str] = "resign"
-
-    async def take(self, cluster: Cluster) -> None:
-        leader = cluster.leader()
-        if leader is not None:
-            cluster.resignations.add((leader.key.id, leader.view.epoch))
-            with trio.move_on_after(RESIGNED_WITHIN_S):
-                await leader.resign()
+    leader = cluster.leader()
+    if leader is not None:
+        cluster.resignations.add((leader.key.id, leader.view.epoch))
+        with trio.move_on_after(RESIGNED_WITHIN_S):
+            await leader.resign()
 
 
-async def _campaign(node: Node) -> bool:
+async def _campaign(node: RunningNode) -> bool:
     """One attempt, unless the node leads already.  Returns whether it leads and has committed."""
     election = node.election
     view = node.view
@@ -109,7 +87,7 @@ async def _campaign(node: Node) -> bool:
     return False
 
 
-async def _spread(cluster: Cluster, leader: Node) -> None:
+async def _spread(cluster: Cluster, leader: RunningNode) -> None:
     def have_heard() -> bool:
         return all(
             node.view.leader_id == leader.key.id and node.high_watermark == leader.high_watermark

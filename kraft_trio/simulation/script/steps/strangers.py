@@ -5,21 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from struct import pack
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
 import trio
 
+from kraft_trio.config import NodeConfig
 from kraft_trio.environment import Environment
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.gossip import MAX_BOOT, Advertisement
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, ReplicaKey
 from kraft_trio.running import open_node
+from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.deterministic import process
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
-from kraft_trio.simulation.script.parts import DURATION, NODE, NODES
-from kraft_trio.simulation.script.steps import Step, flag, part, register
+from kraft_trio.simulation.script.parts import Duration, Node, Nodes
+from kraft_trio.simulation.script.step import step
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.simulation.world import EPOCH_MS
 from kraft_trio.storage.directory.directory import format_directory, random_directory_id
@@ -33,10 +35,6 @@ from kraft_trio.wire.apis.vote import VoteRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
-if TYPE_CHECKING:
-    from kraft_trio.config import NodeConfig
-    from kraft_trio.simulation.cluster import Cluster
-
 FOREIGN_CLUSTER_ID: Final = "another-cluster-000000"
 WITHIN_S: Final = 1.0
 GARBAGE_WITHIN_S: Final = 0.1
@@ -49,25 +47,19 @@ _BOOTS: Final = (1, 10, MAX_BOOT - 1, MAX_BOOT)
 """Boot numbers of false advertisements.  Most are above those that voters reach."""
 
 
-@register
-@attrs.frozen
-class Intrude(Step):
+@step
+async def intrude(cluster: Cluster, node: Node) -> None:
     """Sends a node another cluster's requests in a later epoch, then garbage."""
-
-    verb: ClassVar[str] = "intrude"
-    node: int = part(NODE)
-
-    async def take(self, cluster: Cluster) -> None:
-        node = cluster.machines[self.node].node
-        if node is None:
-            return
-        with trio.move_on_after(WITHIN_S):
-            for api, request in _requests(node.config, node.view.epoch + _EPOCHS_AHEAD):
-                answer = await _ask(cluster, self.node, api, request)
-                cluster.trace.record("stranger", node=self.node, cause=answer, api=api.name)
-            for what, data in _garbage(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
-                ended = await _send(cluster, self.node, data)
-                cluster.trace.record("stranger", node=self.node, cause=ended, api=what)
+    intruded = cluster.machines[node].node
+    if intruded is None:
+        return
+    with trio.move_on_after(WITHIN_S):
+        for api, request in _requests(intruded.config, intruded.view.epoch + _EPOCHS_AHEAD):
+            answer = await _ask(cluster, node, api, request)
+            cluster.trace.record("stranger", node=node, cause=answer, api=api.name)
+        for what, data in _garbage(cluster.random(f"rubbish at {cluster.now_s:.6f} s")):
+            ended = await _send(cluster, node, data)
+            cluster.trace.record("stranger", node=node, cause=ended, api=what)
 
 
 def _garbage(source: random.Random) -> Iterator[tuple[str, bytes]]:
@@ -125,99 +117,71 @@ async def _ask(cluster: Cluster, node_id: int, api: Api[Any, Any], request: obje
     return next((error.name.upper() for error in errors if error != ErrorCode.none), "granted")
 
 
-@register
-@attrs.frozen
-class Lie(Step):
+@step
+async def lie(cluster: Cluster, node: Node, *, about: Node, at: Node | None = None, other_disk: bool = False) -> None:
     """Advertises to a node that a voter listens where another node does, or nowhere; `other-disk` names another disk.
 
     The boot number is a random one, perhaps the highest.
     """
-
-    verb: ClassVar[str] = "lie"
-    node: int = part(NODE)
-    about: int = part(NODE, after="about")
-    place: int | None = part(NODE, after="at", default=None)
-    other_disk: bool = flag("other-disk")
-
-    async def take(self, cluster: Cluster) -> None:
-        node = cluster.machines[self.node].node
-        if node is None:
-            return
-        source = cluster.random(f"lie at {cluster.now_s:.6f} s")
-        directory_id = random_directory_id(source) if self.other_disk else cluster.key_of(self.about).directory_id
-        endpoint = _NOWHERE if self.place is None else cluster.endpoint_of(self.place)
-        lie = Advertisement(
-            ReplicaKey(self.about, directory_id),
-            source.choice(_BOOTS),
-            source.randint(0, node.view.epoch + _EPOCHS_AHEAD),
-            Endpoints({LISTENER: endpoint}),
-        )
-        with trio.move_on_after(WITHIN_S):
-            request = DiscoverVotersRequest(cluster.cluster_id, (lie,))
-            answer = await _ask(cluster, self.node, DISCOVER_VOTERS, request)
-            cluster.trace.record("stranger", node=self.node, cause=answer, api=DISCOVER_VOTERS.name)
+    listener = cluster.machines[node].node
+    if listener is None:
+        return
+    source = cluster.random(f"lie at {cluster.now_s:.6f} s")
+    directory_id = random_directory_id(source) if other_disk else cluster.key_of(about).directory_id
+    endpoint = _NOWHERE if at is None else cluster.endpoint_of(at)
+    false = Advertisement(
+        ReplicaKey(about, directory_id),
+        source.choice(_BOOTS),
+        source.randint(0, listener.view.epoch + _EPOCHS_AHEAD),
+        Endpoints({LISTENER: endpoint}),
+    )
+    with trio.move_on_after(WITHIN_S):
+        request = DiscoverVotersRequest(cluster.cluster_id, (false,))
+        answer = await _ask(cluster, node, DISCOVER_VOTERS, request)
+        cluster.trace.record("stranger", node=node, cause=answer, api=DISCOVER_VOTERS.name)
 
 
-@register
-@attrs.frozen
-class Older(Step):
+@step
+async def older(cluster: Cluster, nodes: Nodes) -> None:
     """Makes nodes appear without pre-votes, on new connections."""
-
-    verb: ClassVar[str] = "older"
-    nodes: tuple[int, ...] = part(NODES)
-
-    async def take(self, cluster: Cluster) -> None:
-        for node in self.nodes:
-            cluster.network.cap_versions(cluster.machines[node].host, {VOTE.key: 1})
+    for node in nodes:
+        cluster.network.cap_versions(cluster.machines[node].host, {VOTE.key: 1})
 
 
-@register
-@attrs.frozen
-class Newer(Step):
+@step
+async def newer(cluster: Cluster, nodes: Nodes) -> None:
     """Ends `older`, on new connections."""
-
-    verb: ClassVar[str] = "newer"
-    nodes: tuple[int, ...] = part(NODES)
-
-    async def take(self, cluster: Cluster) -> None:
-        for node in self.nodes:
-            cluster.network.uncap_versions(cluster.machines[node].host)
+    for node in nodes:
+        cluster.network.uncap_versions(cluster.machines[node].host)
 
 
-@register
-@attrs.frozen
-class Twin(Step):
+@step
+async def twin(cluster: Cluster, node: Node, *, for_us: Duration) -> None:
     """Runs a second process with a node's id, with its own directory."""
-
-    verb: ClassVar[str] = "twin"
-    node: int = part(NODE)
-    duration_us: int = part(DURATION, after="for")
-
-    async def take(self, cluster: Cluster) -> None:
-        host = f"twin-{self.node}"
-        config = cluster.config_of(self.node)
-        listeners = (
-            attrs.evolve(listener, endpoint=Endpoint(host, listener.endpoint.port)) for listener in config.listeners
-        )
-        config = attrs.evolve(config, listeners=tuple(listeners))
-        environment = _environment(cluster, host)
-        format_directory(
-            environment.disk,
-            config.metadata_log_dir,
-            cluster_id=cluster.cluster_id,
-            node_id=self.node,
-            directory_id=random_directory_id(cluster.random(f"directory-{host}")),
-            topic_name=config.topic_name,
-            voters=None,
-            kraft_version=cluster.setup.kraft_version,
-            timestamp_ms=environment.wall_clock_ms(),
-        )
-        before = process.set(host)
-        try:
-            async with open_node(config, environment=environment):
-                await trio.sleep(self.duration_us / 1e6)
-        finally:
-            process.reset(before)
+    host = f"twin-{node}"
+    config = cluster.config_of(node)
+    listeners = (
+        attrs.evolve(listener, endpoint=Endpoint(host, listener.endpoint.port)) for listener in config.listeners
+    )
+    config = attrs.evolve(config, listeners=tuple(listeners))
+    environment = _environment(cluster, host)
+    format_directory(
+        environment.disk,
+        config.metadata_log_dir,
+        cluster_id=cluster.cluster_id,
+        node_id=node,
+        directory_id=random_directory_id(cluster.random(f"directory-{host}")),
+        topic_name=config.topic_name,
+        voters=None,
+        kraft_version=cluster.setup.kraft_version,
+        timestamp_ms=environment.wall_clock_ms(),
+    )
+    before = process.set(host)
+    try:
+        async with open_node(config, environment=environment):
+            await trio.sleep(for_us / 1e6)
+    finally:
+        process.reset(before)
 
 
 def _environment(cluster: Cluster, host: str) -> Environment:

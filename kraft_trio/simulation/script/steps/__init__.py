@@ -1,0 +1,1 @@
+"""The steps, a module for each subject."""
