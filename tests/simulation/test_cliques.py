@@ -15,7 +15,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import run_campaign
 from kraft_trio.simulation.campaign.seed_run import SeedRuns, run_seed
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
-from kraft_trio.simulation.script.recovery import broken_links
+from kraft_trio.simulation.script.recovery.links import broken_links
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from tests.support import sizes

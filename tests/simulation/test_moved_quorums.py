@@ -10,7 +10,7 @@ from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.faults.nemesis import FAULT_KINDS
 from kraft_trio.simulation.faults.plan import SECOND_US, Plan, Timeline
 from kraft_trio.simulation.script.header import Header
-from kraft_trio.simulation.script.recovery import COMMITS
+from kraft_trio.simulation.script.recovery.demands import COMMITS
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps import runs

@@ -15,9 +15,11 @@ from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.history import Outcome as RequestOutcome
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
-from kraft_trio.simulation.script import recovery
 from kraft_trio.simulation.script.header import Header
-from kraft_trio.simulation.script.recovery import CHANGES, PROGRESS
+from kraft_trio.simulation.script.recovery import demands, recover
+from kraft_trio.simulation.script.recovery.changes import CHANGES, demand_made
+from kraft_trio.simulation.script.recovery.demands import PROGRESS, Demands
+from kraft_trio.simulation.script.recovery.leaders import keeps_leading, lasting_leader
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps import disk, election, network, process
@@ -79,7 +81,7 @@ class TestRecovery:
         async def is_removed(*_: Any) -> bool:
             return False
 
-        monkeypatch.setattr(recovery._Recovery, "_keeps_leading", is_removed)
+        monkeypatch.setattr(recover, "keeps_leading", is_removed)
         plan = Plan(header=Header(seed=1), clients=1, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "no more changes have been asked for", "10 leaders, one after the other")
 
@@ -94,7 +96,7 @@ class TestRecovery:
             request.operation.outcome = RequestOutcome.FAIL
             if not is_removed:
                 request.operation.voter = cluster.nodes[2].key
-            await recovery._Recovery(cluster)._made(request)
+            await demand_made(Demands(cluster), request)
 
         if is_removed:
             simulate(main)
@@ -108,8 +110,8 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             leader = await elected(cluster)
             cluster.administrator.transfer(2, at=None, within_s=5)
-            assert not await recovery._Recovery(cluster)._keeps_leading(leader, 5)
-            assert await recovery._Recovery(cluster)._keeps_leading(await cluster.wait_for_leader(), 5)
+            assert not await keeps_leading(Demands(cluster), leader, 5)
+            assert await keeps_leading(Demands(cluster), await cluster.wait_for_leader(), 5)
 
         simulate(main)
 
@@ -122,7 +124,7 @@ class TestRecovery:
             if asked is not None:
                 cluster.administrator.transfer(asked, at=None, within_s=5).scope.cancel()
             cluster.nursery.start_soon(leader.transfer_leadership, 2)
-            await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+            await keeps_leading(Demands(cluster), leader, 5)
 
         with pytest.raises(InvariantViolated, match=PROGRESS):
             simulate(main)
@@ -131,8 +133,8 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             leader = await elected(cluster)
             cluster.nursery.start_soon(election.resign().take, cluster)
-            assert not await recovery._Recovery(cluster)._keeps_leading(leader, 5)
-            assert await recovery._Recovery(cluster)._keeps_leading(await cluster.wait_for_leader(), 5)
+            assert not await keeps_leading(Demands(cluster), leader, 5)
+            assert await keeps_leading(Demands(cluster), await cluster.wait_for_leader(), 5)
 
         simulate(main)
 
@@ -140,7 +142,7 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             leader = await elected(cluster)
             cluster.nursery.start_soon(leader.resign)
-            await recovery._Recovery(cluster)._keeps_leading(leader, 5)
+            await keeps_leading(Demands(cluster), leader, 5)
 
         with pytest.raises(InvariantViolated, match=PROGRESS):
             simulate(main)
@@ -167,7 +169,7 @@ class TestRecovery:
             found = trio.Event()
 
             async def find() -> None:
-                leader = await recovery._Recovery(cluster)._lasting_leader([1, 2, 3])
+                leader = await lasting_leader(Demands(cluster), [1, 2, 3])
                 assert leader.key.id == 1
                 found.set()
 
@@ -190,7 +192,7 @@ class TestRecovery:
             found = trio.Event()
 
             async def find() -> None:
-                await recovery._Recovery(cluster)._lasting_leader([1, 2, 3])
+                await lasting_leader(Demands(cluster), [1, 2, 3])
                 found.set()
 
             cluster.nursery.start_soon(find)
@@ -209,7 +211,7 @@ class TestRecovery:
         async def main(cluster: Cluster) -> None:
             for step in (network.isolate(4), election.elect(1)):
                 await step.take(cluster)
-            leader = await recovery._Recovery(cluster)._lasting_leader([1, 2, 3, 4])
+            leader = await lasting_leader(Demands(cluster), [1, 2, 3, 4])
             assert leader.key.id == 1
             assert cluster.nodes[4].view.leader_id is None
 
@@ -224,7 +226,7 @@ class TestRecovery:
                 advance(log, offset)
 
         monkeypatch.setattr(Log, "advance_high_watermark", only_a_leader_advances)
-        monkeypatch.setattr(recovery, "CATCH_UP_S", 1.0)
+        monkeypatch.setattr(demands, "CATCH_UP_S", 1.0)
         plan = Plan(header=Header(seed=1), clients=0, duration_us=SECOND)
         assert_no_progress(run_plan(plan), "nodes 1, 2, 3 have been without faults since", "high watermark None")
 
@@ -238,7 +240,7 @@ class TestRecovery:
             with pytest.raises(DiskFullError):
                 leader.log.append_as_leader(batch(b"value"), leader.view.epoch)
             assert machine.is_running
-            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            await Demands(cluster).end_faults(sorted(cluster.machines))
             assert machine.is_running
             assert machine.node is not leader
 
@@ -254,11 +256,11 @@ class TestRecovery:
             with pytest.raises(OSError, match="injected"):
                 machine.disk.open("/data/other", create=True).append(b"bytes")
             assert machine.is_running
-            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            await Demands(cluster).end_faults(sorted(cluster.machines))
             assert machine.is_running
             assert machine.node is not node
             again = machine.node
-            await recovery._Recovery(cluster)._end_faults(sorted(cluster.machines))
+            await Demands(cluster).end_faults(sorted(cluster.machines))
             assert machine.node is again
 
         simulate(main)

@@ -15,7 +15,7 @@ from kraft_trio.simulation.facts.history import Operation, Outcome
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.catalog import parse_step
 from kraft_trio.simulation.script.header import Header
-from kraft_trio.simulation.script.recovery import CHANGES
+from kraft_trio.simulation.script.recovery.changes import CHANGES
 from kraft_trio.simulation.script.step import NotAsExpected
 from kraft_trio.simulation.setup import PORT
 

@@ -36,7 +36,7 @@ from kraft_trio.simulation.faults.plan import (
 from kraft_trio.simulation.faults.snapshots import PROFILE as SNAPSHOTS
 from kraft_trio.simulation.faults.snapshots import snapshot_settings
 from kraft_trio.simulation.script.header import ANY_NODE, Header
-from kraft_trio.simulation.script.recovery import CLIQUE_TIMEOUTS, broken_links
+from kraft_trio.simulation.script.recovery.links import CLIQUE_TIMEOUTS, broken_links
 from kraft_trio.simulation.script.step import Step
 from kraft_trio.simulation.script.steps import clock, runs
 

@@ -11,8 +11,8 @@ from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.script.parts import Duration, Number, choice
-from kraft_trio.simulation.script.recovery import demand_commit as demand_that_commits
-from kraft_trio.simulation.script.recovery import recover as recover_from_faults
+from kraft_trio.simulation.script.recovery import demands
+from kraft_trio.simulation.script.recovery.recover import recover as recover_from_faults
 from kraft_trio.simulation.script.step import Step, step
 from kraft_trio.simulation.script.steps.disk import demand_directory_ids, insert_blank_disk
 from kraft_trio.simulation.script.steps.network import isolate, mute
@@ -168,7 +168,7 @@ async def demand_commit(cluster: Cluster, *, within_us: Duration) -> None:
 
     Everything broken stays broken.  A demand that is not met is a violation.
     """
-    await demand_that_commits(cluster, within_us / 1e6)
+    await demands.demand_commit(cluster, within_us / 1e6)
 
 
 @step
