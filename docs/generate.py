@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
-from docs import rules
+from docs import commands, rules
 from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
@@ -286,6 +286,15 @@ def rule_tables() -> str:
     return "\n".join(parts)
 
 
+def command_line() -> str:
+    parts = []
+    for name, command in commands.commands():
+        options = commands.options(command)
+        parts += [f"## {name}\n", f"```\n{commands.arguments(command, name)}\n```\n", commands.help_of(command)]
+        parts += [_table(("option", "meaning"), options)] if options else []
+    return "\n".join(parts)
+
+
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
     """Those that an earlier table explains are only named; `load` sets the paths."""
     options = [option for option in options if option not in (PATH, PATHS)]
@@ -342,6 +351,7 @@ def _as_for(
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
+    "commands": command_line,
     "rules": rule_tables,
     "transitions": transitions,
     "versions": versions,

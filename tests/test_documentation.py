@@ -77,8 +77,8 @@ def test_architecture_lists_the_layers_that_are_enforced() -> None:
     assert listed == enforced
 
 
-def test_operating_lists_every_key_with_its_default() -> None:
-    text = (DOCS / "how-to" / "operate.md").read_text()
+def test_reference_lists_every_key_with_its_default() -> None:
+    text = (DOCS / "reference" / "configuration.md").read_text()
     for key, default in KEYS:
         [row] = [line for line in text.splitlines() if line.startswith(f"| `{key.name}` |")]
         assert ("must be set" if default is None else default) in row
@@ -110,7 +110,7 @@ def test_no_path_of_one_machine_is_written_down(document: Path) -> None:
 
 def test_every_log_event_that_is_explained_is_logged() -> None:
     """With the level that the page gives it, info where it gives none."""
-    section = (DOCS / "how-to" / "operate.md").read_text().partition("## Logs")[2].partition("## Error messages")[0]
+    section = (DOCS / "reference" / "messages.md").read_text().partition("## Logs")[2].partition("## Error messages")[0]
     rows = re.findall(r"^\| (`.*?`)(?: \((\w+)\))? \|", section, re.MULTILINE)
     assert len(rows) > 10
     source = "\n".join(path.read_text() for path in sorted((REPOSITORY / "kraft_trio").rglob("*.py")))

@@ -1,6 +1,6 @@
 """The `kraft` command, with the sub-commands and flags of Kafka's own tools.
 
-A failure prints one line on stderr, and has one of the exit codes of docs/how-to/operate.md#exit-codes.
+A failure prints one line on stderr, and has one of the exit codes of docs/reference/command-line.md#exit-codes.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Told:
     brokers: tuple[tuple[int, Endpoint], ...] = ()
     """The nodes that it names, with their ids."""
     status: Mapping[str, Any] = attrs.field(factory=dict)
-    """Its own status (docs/how-to/dashboard.md#what-a-node-tells), or empty."""
+    """Its own status (docs/reference/status.md#what-a-node-tells), or empty."""
 
 
 async def ask_all(network: Network, named: Sequence[Endpoint], *, timeout_ms: int, fetch_timeout_ms: int) -> Situation:

@@ -1,4 +1,4 @@
-"""Reads the status that a node tells (docs/how-to/dashboard.md#what-a-node-tells).  What is malformed counts as not
+"""Reads the status that a node tells (docs/reference/status.md#what-a-node-tells).  What is malformed counts as not
 told.
 """
 

@@ -317,7 +317,7 @@ class ConfigFields(LimitFields):
         "kraft.witness",
         Truth(),
         "Whether this voter leads only if the logs leave nobody else, and then hands over at once "
-        "([witness](docs/reference/kafka.md#a-witness-for-two-sites)).",
+        "([witness](docs/how-to/witness.md)).",
         default=False,
     )
     kafka_records: str = config_key(

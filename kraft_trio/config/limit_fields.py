@@ -1,4 +1,6 @@
-"""The configuration keys that limit what others may demand of a node (docs/how-to/secure.md#limits)."""
+"""The configuration keys that limit what others may demand of a node
+(docs/reference/limits.md#limits-that-are-configured).
+"""
 
 from __future__ import annotations
 

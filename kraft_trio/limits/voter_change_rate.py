@@ -1,4 +1,6 @@
-"""Limits how fast a leader takes requests for voter changes: a token bucket (docs/how-to/secure.md#limits)."""
+"""Limits how fast a leader takes requests for voter changes: a token bucket
+(docs/reference/limits.md#limits-that-are-configured).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A witness leads only if nobody else can, and then hands over (docs/reference/kafka.md#a-witness-for-two-sites)."""
+"""A witness leads only if nobody else can, and then hands over (docs/how-to/witness.md)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_an_election_that_fails_costs_no_epoch(cluster: Cluster) -> None:
     assert (witness.view.epoch, witness.view.leader_id) == (leader.view.epoch, leader.key.id)
 
 
-# What brokers and controllers of Apache Kafka see in it (docs/reference/kafka.md#a-witness-for-two-sites)
+# What brokers and controllers of Apache Kafka see in it (docs/how-to/witness.md)
 
 
 @pytest.mark.parametrize("api", CONTROLLERS_ONLY.values(), ids=lambda api: api.name)

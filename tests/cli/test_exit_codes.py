@@ -35,7 +35,7 @@ def test_code_of_an_error(error: Exception, of_node: int, of_others: int) -> Non
 
 
 def test_table_and_unit_agree_on_what_is_not_restarted() -> None:
-    page = (REPOSITORY / "docs" / "how-to" / "operate.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
     table = page.partition("## Exit codes")[2].partition("\n## ")[0]
     restarts = dict(re.findall(r"^\| (\d+) \|.*\| (yes|no|) \|$", table, re.MULTILINE))
     assert {code for code, answer in restarts.items() if answer == "yes"} == {"1", "4"}

@@ -45,7 +45,7 @@ async def test_every_field_is_documented(cluster: Cluster) -> None:
     async with watching(cluster, 1, 2, 3) as watch:
         await cluster.wait_until(lambda: len(watch.watches) == 3)
         told = board(watch)
-    document = (Path(__file__).parents[2] / "docs" / "how-to" / "dashboard.md").read_text()
+    document = (Path(__file__).parents[2] / "docs" / "reference" / "status.md").read_text()
     fields = document.partition("A `board` has these fields")[2].partition("##")[0]
     of_board, _, of_claims = fields.partition("A claim is what one node reports about itself")
     assert [name for name in told if f"`{name}`" not in of_board] == []
@@ -108,7 +108,7 @@ async def test_observers_are_shown(cluster: Cluster) -> None:
     async with watching(cluster, 1) as watch:
         await cluster.wait_until(lambda: bool(watch.watches and board(watch)["observers"]))
         [told] = board(watch)["observers"]
-    document = (Path(__file__).parents[2] / "docs" / "how-to" / "dashboard.md").read_text()
+    document = (Path(__file__).parents[2] / "docs" / "reference" / "status.md").read_text()
     [row] = [row for row in document.splitlines() if row.startswith("| `observers` |")]
     assert [name for name in told if f"`{name}`" not in row] == []
     assert (told["id"], told["kind"], told["fetches"]) == (observer, None, True)

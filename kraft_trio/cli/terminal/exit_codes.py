@@ -1,4 +1,4 @@
-"""The exit codes of `kraft`: docs/how-to/operate.md#exit-codes has the table."""
+"""The exit codes of `kraft`: docs/reference/command-line.md#exit-codes has the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One row of the table of findings: when it is asked, what it finds, and how docs/how-to/operate.md describes it."""
+"""One row of the table of findings: when it is asked, what it finds, and how docs/how-to/start-a-quorum.md describes
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ReplicaSnapshots: describes the log and the snapshots of one node, and can have it take a snapshot.
 
-On request, the answer also has the node's status, as JSON (docs/how-to/dashboard.md#what-a-node-tells).
+On request, the answer also has the node's status, as JSON (docs/reference/status.md#what-a-node-tells).
 
 This API is our own.  In Kafka, only the disk of a replica shows the replica's snapshots.  The key is far above Kafka's
 keys.  ApiVersions names it: Kafka's clients skip unknown keys, as they do with nodes that are newer than themselves.
