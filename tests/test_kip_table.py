@@ -95,7 +95,7 @@ def test_what_the_rules_name_exists() -> None:
         "protocol.no_such_module",
         "no.such.key",
         "no-such-metric",
-        "actors/test_elections.py::test_no_such",
+        "actors/election/test_elections.py::test_no_such",
         "actors/test_no_such.py::test_no_such",
     ],
 )

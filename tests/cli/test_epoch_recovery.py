@@ -12,7 +12,7 @@ from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.steps.expectations import values_of
-from tests.actors.test_epoch_limits import store_epochs, stored_epoch
+from tests.actors.election.test_epoch_limits import store_epochs, stored_epoch
 from tests.cli.test_recovery import files_of, kill_all, recovered
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster

@@ -19,8 +19,8 @@ from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.api import ADD_RAFT_VOTER, VOTE
 from kraft_trio.wire.apis.add_raft_voter import AddRaftVoterRequest
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_connection_places import closes_after_s, is_served
-from tests.actors.test_listener_admission import at_clients, with_client_listeners
+from tests.actors.network.test_connection_places import closes_after_s, is_served
+from tests.actors.network.test_listener_admission import at_clients, with_client_listeners
 from tests.actors.test_rules import vote_request
 from tests.security.test_sasl_cluster import PASSWORD, SCRAM_SHA_256, log_in, on_sasl_cluster
 from tests.support.on_cluster import on_cluster

@@ -7,7 +7,7 @@ import re
 import trio
 
 from kraft_trio.protocol.types import directory_id_to_text
-from tests.actors.test_shared_node_id import run_stray
+from tests.actors.membership.test_shared_node_id import run_stray
 from tests.situations.site import QUIET_S, Site
 from tests.situations.staged import staged
 

@@ -60,7 +60,7 @@ class Freezer:
 def tune_garbage_collector() -> None:
     """Collect now, and seldom from now on.
 
-    Reference counting frees what a request leaves behind; tests/actors/test_garbage.py holds that.
+    Reference counting frees what a request leaves behind; tests/actors/network/test_garbage.py holds that.
     """
     gc.collect()
     gc.freeze()

@@ -24,8 +24,8 @@ from kraft_trio.wire.apis.fetch import FetchPartition, FetchRequest
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterRequest
 from kraft_trio.wire.codec import encode_request
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_auto_join import JOIN
-from tests.actors.test_connection_places import HELLO, closes_after_s
+from tests.actors.membership.test_auto_join import JOIN
+from tests.actors.network.test_connection_places import HELLO, closes_after_s
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import CLIENT, TOPIC, TOPIC_ID, RawClient, batch_of
 from tests.support.voter_change_requests import voters_everywhere

@@ -27,7 +27,7 @@ from kraft_trio.simulation.deterministic import run_deterministically
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
-from tests.actors.test_server_connection import Router, request_at, serving
+from tests.actors.network.test_server_connection import Router, request_at, serving
 
 PEER = "192.0.2.1"
 

@@ -12,10 +12,10 @@ from kraft_trio.protocol.roles import Event, Follower, Prospective, Unattached
 from kraft_trio.protocol.types import Endpoint, Endpoints
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
-from tests.actors.test_role_changes import LEADER, NOW, STAMP
-from tests.actors.test_role_changes import NEW as TOLD
-from tests.actors.test_role_changes import OLD as LOGGED
-from tests.actors.test_update_voter import restart_elsewhere
+from tests.actors.election.test_role_changes import LEADER, NOW, STAMP
+from tests.actors.election.test_role_changes import NEW as TOLD
+from tests.actors.election.test_role_changes import OLD as LOGGED
+from tests.actors.membership.test_update_voter import restart_elsewhere
 from tests.support.on_cluster import on_cluster
 
 

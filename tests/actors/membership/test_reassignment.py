@@ -25,7 +25,7 @@ from kraft_trio.wire.apis.list_partition_reassignments import (
     OngoingReassignment,
 )
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_many_elements import calls_counted
+from tests.actors.network.test_many_elements import calls_counted
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import STRANGER
 from tests.support.voter_change_requests import add_voter, ask, held, remove_voter, voters_everywhere

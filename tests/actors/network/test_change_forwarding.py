@@ -32,7 +32,7 @@ from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest, Remov
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
 from kraft_trio.wire.apis.update_features import FeatureUpdate, UpdateFeaturesRequest
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
+from tests.actors.network.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import RawClient
 from tests.support.voter_change_requests import add_voter, beside, held, remove_voter, until_asked

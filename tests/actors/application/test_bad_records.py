@@ -8,7 +8,7 @@ import trio
 
 from kraft_trio import BadRecordError, CorruptLogError, MsgpackSerde, open_node
 from kraft_trio.simulation import Cluster
-from tests.actors.test_state_machine import Bank, Deposit
+from tests.actors.application.test_state_machine import Bank, Deposit
 from tests.support.lone_node import lone_node
 from tests.support.on_cluster import on_cluster
 from tests.support.poison import poison

@@ -7,8 +7,8 @@ import trio
 
 from kraft_trio.simulation import Cluster
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_reassignment import accepted, is_over, reassign
-from tests.actors.test_shared_node_id import run_stray
+from tests.actors.membership.test_reassignment import accepted, is_over, reassign
+from tests.actors.membership.test_shared_node_id import run_stray
 from tests.support.new_disk import replace_disk_of_a_follower
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import observers_of

@@ -14,7 +14,7 @@ from kraft_trio.simulation import Cluster
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
 from kraft_trio.wire.codec import encode_request
-from tests.actors.test_listener_admission import at_clients, with_client_listeners
+from tests.actors.network.test_listener_admission import at_clients, with_client_listeners
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import CLIENT, RawClient
 

@@ -14,7 +14,7 @@ from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, Repl
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import LISTENER
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_listener_admission import at_clients, start_with_client_listener
+from tests.actors.network.test_listener_admission import at_clients, start_with_client_listener
 from tests.support.on_cluster import on_cluster
 from tests.support.voter_change_requests import (
     add_voter,

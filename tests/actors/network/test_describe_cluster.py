@@ -19,8 +19,8 @@ from kraft_trio.wire.apis.describe_cluster import BROKERS, CONTROLLERS, Describe
 from kraft_trio.wire.apis.describe_quorum import CLUSTER_METADATA, DescribeQuorumRequest, QuorumNode
 from kraft_trio.wire.apis.metadata import Broker, MetadataRequest, MetadataTopic
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.actors.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
-from tests.actors.test_shared_node_id import run_stray
+from tests.actors.membership.test_shared_node_id import run_stray
+from tests.actors.network.test_listener_admission import at_clients, start_with_client_listener, with_client_listeners
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import TOPIC, RawClient
 from tests.support.timing import set_timing
