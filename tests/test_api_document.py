@@ -1,4 +1,4 @@
-"""docs/reference/library.md: it names every method, and its lines for Kafka clients run as they stand there."""
+"""The pages about the library name every method, and their lines for Kafka clients run as they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraft_trio.simulation.world import World
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
-DOCUMENT = (REPOSITORY / "docs" / "reference" / "library.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "how-to" / "program-with-a-node.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 
 
@@ -35,11 +35,11 @@ def block_that_begins_with(start: str) -> str:
         (LogClient, "reference/library.md", "All methods of LogClient"),
         (AdminClient, "reference/library.md", "Administer a quorum"),
         (StateMachine, "reference/library.md", "A state machine"),
-        (VirtualCluster, "explanation/simulation.md", "With pytest"),
-        (SimulatedMachine, "explanation/simulation.md", "With your own state machine"),
-        (World, "explanation/simulation.md", "All methods of Cluster"),
-        (Cluster, "explanation/simulation.md", "All methods of Cluster"),
-        (Machine, "explanation/simulation.md", "All methods of Machine"),
+        (VirtualCluster, "how-to/test-a-state-machine.md", "With pytest"),
+        (SimulatedMachine, "how-to/test-a-state-machine.md", "With your own state machine"),
+        (World, "reference/simulator.md", "All methods of Cluster"),
+        (Cluster, "reference/simulator.md", "All methods of Cluster"),
+        (Machine, "reference/simulator.md", "All methods of Machine"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

@@ -1,8 +1,8 @@
 """What one command may cost, and how much of it is done in one turn of the event loop.
 
 Every replica applies the same limits to the same command, wherever it came from, so all of them refuse it, or none.
-A change of these numbers is a change of what the log means: docs/how-to/key-value-store.md#what-a-command-may-cost says
-how to upgrade.
+A change of these numbers is a change of what the log means: docs/reference/key-value-store.md#what-a-command-may-cost
+says how to upgrade.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from kraft_trio.spark.table_properties import options_of
 
 
 class KraftDataSource(DataSource):
-    """`spark.read.format("kraft")`.  docs/how-to/spark.md describes its options and columns."""
+    """`spark.read.format("kraft")`.  docs/reference/spark.md describes its options and columns."""
 
     @classmethod
     def name(cls) -> str:

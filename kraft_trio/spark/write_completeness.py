@@ -14,7 +14,7 @@ from kraft_trio.wire.apis.describe_quorum import MAX_PRODUCERS, DescribedProduce
 MORE_PARTITIONS: Final = 1024
 """How many partitions beyond those of this attempt are looked for."""
 
-ELSE: Final = "with exactlyOnce=false, rows are written at least once (docs/how-to/spark.md#how-rows-are-written-once)"
+ELSE: Final = "with exactlyOnce=false, rows are written at least once (docs/explanation/exactly-once.md)"
 
 
 class RepeatedWriteError(KraftError):

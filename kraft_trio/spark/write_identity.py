@@ -1,5 +1,5 @@
 """Who writes the rows of a partition, in the terms of an idempotent producer
-(docs/how-to/spark.md#how-rows-are-written-once).
+(docs/explanation/exactly-once.md).
 
 Every attempt at the same rows has the same identity, whichever process makes it, and whenever.
 """

@@ -21,7 +21,7 @@ from scripts.etcd_differences.run import Difference, compare
 def main(requests: int, seed: int | None) -> None:
     """Ask etcd and a gateway of ours the same at random, and print where the answers differ.
 
-    The exit code is 1 if they differ in what is not in the table of docs/how-to/key-value-store.md.  It is 2 without
+    The exit code is 1 if they differ in what is not in the table of docs/reference/key-value-store.md.  It is 2 without
     etcd.
     """
     program = etcd_program()

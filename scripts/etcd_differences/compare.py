@@ -14,7 +14,7 @@ from scripts.etcd_differences.requests import Ask
 RANDOM_ID: Final = 10**9
 """Leases with a higher id were given one at random."""
 NOT_A_MESSAGE: Final = "No message on a stream"
-"""A row of the table in docs/how-to/key-value-store.md, and so are those of KNOWN."""
+"""A row of the table in docs/reference/key-value-store.md, and so are those of KNOWN."""
 
 
 def comparable(ask: Ask, answer: Answer) -> Answer:
@@ -100,7 +100,7 @@ def _without_leases(answer: Answer) -> Answer:
 
 @attrs.frozen
 class Known:
-    """A difference that docs/how-to/key-value-store.md names."""
+    """A difference that docs/reference/key-value-store.md names."""
 
     row: str
     """What its row begins with."""
@@ -123,7 +123,7 @@ KNOWN: Final = (
 
 
 def known_difference(ask: Ask, ours: Answer, theirs: Answer) -> str | None:
-    """The row of docs/how-to/key-value-store.md that two different answers belong to."""
+    """The row of docs/reference/key-value-store.md that two different answers belong to."""
     for known in KNOWN:
         if known.holds(ask, ours, theirs):
             return known.row

@@ -1,4 +1,4 @@
-"""A gateway of a real node answers as etcd does, but for what docs/how-to/key-value-store.md names.  Needs
+"""A gateway of a real node answers as etcd does, but for what docs/reference/key-value-store.md names.  Needs
 scripts/get-etcd.
 """
 
@@ -31,7 +31,7 @@ def test_random_requests_are_answered_as_by_etcd(tmp_path: Path) -> None:
 
 
 def test_known_differences_are_those_of_the_document() -> None:
-    rows = (REPOSITORY / "docs" / "how-to" / "key-value-store.md").read_text().splitlines()
+    rows = (REPOSITORY / "docs" / "reference" / "key-value-store.md").read_text().splitlines()
     for name in {NOT_A_MESSAGE, *(known.row for known in KNOWN)}:
         assert sum(row.startswith(f"| {name} |") for row in rows) == 1, name
 

@@ -1,4 +1,4 @@
-"""The example of docs/explanation/simulation.md, run as it stands there; by default with fewer seeds."""
+"""The example of docs/how-to/test-a-state-machine.md, run as it stands there; by default with fewer seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import sizes
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "simulation.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "test-a-state-machine.md"
 
 
 def example() -> str:

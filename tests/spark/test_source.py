@@ -20,13 +20,13 @@ SHOWN_PATH = "dirs/*/"
 
 
 def test_what_the_document_shows(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    section = (REPOSITORY / "docs" / "how-to" / "spark.md").read_text().partition("\n## Read\n")[2]
+    section = (REPOSITORY / "docs" / "how-to" / "query-with-spark.md").read_text().partition("\n## Read\n")[2]
     found = re.search(r"^```python\n(.*?)^```$.*?^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     assert found is not None
     program, output = found.groups()
     assert SHOWN_PATH in program
     make_kafkas(tmp_path, "dynamic")
-    exec(compile(program.replace(SHOWN_PATH, f"{tmp_path}/*/"), "docs/how-to/spark.md", "exec"), {})
+    exec(compile(program.replace(SHOWN_PATH, f"{tmp_path}/*/"), "docs/how-to/query-with-spark.md", "exec"), {})
     assert capsys.readouterr().out.strip() == output.strip()
 
 

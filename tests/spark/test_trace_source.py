@@ -176,7 +176,7 @@ def test_a_url_is_read_through_fsspec(spark: SparkSession, traces: Path) -> None
 def test_what_the_document_shows_runs_and_prints_such_a_table(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    section = (REPOSITORY / "docs" / "how-to" / "spark.md").read_text().partition("\n## Traces\n")[2]
+    section = (REPOSITORY / "docs" / "how-to" / "query-with-spark.md").read_text().partition("\n## Traces\n")[2]
     shown = re.search(
         r"^```\n(?P<command>kraft .*?)\n```\n\n```python\n(?P<program>.*?)^```\n\n```\n(?P<output>.*?)^```$",
         section,

@@ -1,4 +1,4 @@
-"""What docs/how-to/spark.md shows of the audit is run as it stands there, and prints what it says."""
+"""What docs/how-to/audit-with-spark.md shows of the audit is run as it stands there, and prints what it says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.support.programs import REPOSITORY
 
 from .conftest import PARTITION
 
-SECTION = (REPOSITORY / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8").partition("\n## Audit\n")[2]
+PAGE = REPOSITORY / "docs" / "how-to" / "audit-with-spark.md"
+SECTION = PAGE.read_text(encoding="utf-8").partition("\n## Audit\n")[2]
 
 
 def test_the_program_prints_what_it_says(backups: Path, tmp_path: Path) -> None:
@@ -27,7 +28,7 @@ def test_the_program_prints_what_it_says(backups: Path, tmp_path: Path) -> None:
     assert '"backups/' in program
     printed = StringIO()
     with redirect_stdout(printed):
-        exec(compile(program.replace('"backups/', f'"{tmp_path}/backups/'), "docs/how-to/spark.md", "exec"), {})
+        exec(compile(program.replace('"backups/', f'"{tmp_path}/backups/'), str(PAGE), "exec"), {})
     assert printed.getvalue().replace(f"{tmp_path}/", "") == output
 
 

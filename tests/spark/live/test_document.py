@@ -1,4 +1,4 @@
-"""What docs/how-to/spark.md shows of live quorums is run as it stands there, and prints what it says."""
+"""What docs/how-to/stream-with-spark.md shows of live quorums is run as it stands there, and prints what it says."""
 
 from __future__ import annotations
 
