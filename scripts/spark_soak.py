@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.spark import session
+from scripts.common.background import Background
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.reading import command, committed_rows
 from tests.spark.live.to_parquet import ToParquet
@@ -50,30 +50,25 @@ OPTIONS = {"maxOffsetsPerPartition": "20000"}
 Query = ToParquet | MicroBatches
 
 
-class Load:
+class Load(Background):
     """A producer in its own thread that writes numbered values, several at a time, as long as it runs."""
 
     def __init__(self, bootstrap_servers: str) -> None:
+        super().__init__("load")
         self._bootstrap = [parse_peer(text) for text in bootstrap_servers.split(",")]
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=trio.run, args=(self._run,))
         self.acknowledged: dict[int, bytes] = {}
         """The committed values, by offset."""
         self.unknown = 0
         """Number of values with an unknown outcome."""
         self.unsent = 0
 
-    def start(self) -> None:
-        self._thread.start()
+    def run(self) -> None:
+        trio.run(self._write)
 
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    async def _run(self) -> None:
+    async def _write(self) -> None:
         number = 0
         async with LogClient(self._bootstrap) as client:
-            while not self._stopping.is_set():
+            while not self.stopping.is_set():
                 values = [f"{number + index}".encode() for index in range(RECORDS_AT_ONCE)]
                 number += len(values)
                 try:
@@ -139,6 +134,8 @@ def soak(quorum: Quorum, query: Query, seconds: float, kills: int) -> Outcome:
                     query.wait_until_written(_caught_up(quorum) - 1)
     finally:
         load.stop()
+    if load.error is not None:
+        raise load.error
     return _compared(quorum, query, load, time.monotonic() - began_at, kills, voters_seen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,6 +57,22 @@ class Hostile(RawConnection):
         """Read until the node closes the connection, or sends nothing more.  Raises OSError for the latter."""
         while self._socket.recv(2**20):
             pass
+
+    @contextlib.contextmanager
+    def throwing_away(self) -> Iterator[None]:
+        """Meanwhile a thread reads what comes; the block waits for its end."""
+        reader = threading.Thread(target=self._throw_away, daemon=True)
+        reader.start()
+        yield
+        reader.join()
+
+    def throw_away(self) -> None:
+        """Have a thread read what comes as long as the connection is there."""
+        threading.Thread(target=self._throw_away, daemon=True).start()
+
+    def _throw_away(self) -> None:
+        with refusable():
+            self.drain()
 
     def wait_for_answers(self, count: int = 1) -> int:
         """Read so many frames; how many came before the node closed the connection, or took too long."""

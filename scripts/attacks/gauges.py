@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 
@@ -11,29 +10,26 @@ from harness.raw_connection import RawConnection
 from kraft_trio.metrics.metrics_file import METRICS_FILE, read_metrics
 from kraft_trio.wire.api import API_VERSIONS
 from kraft_trio.wire.apis.api_versions import ApiVersionsRequest
+from scripts.common.background import Background
 
 BETWEEN_QUESTIONS_S = 0.05
 HANGS_AFTER_S = 30.0
 
 
-class Gauge:
+class Gauge(Background):
     """Asks one node for its versions through the controller listener, over and over, in a thread of its own."""
 
+    join_s = HANGS_AFTER_S + 1
+
     def __init__(self, node: NodeProcess) -> None:
+        super().__init__(f"gauge {node.id}")
         self.node = node
         self._pid = node.pid
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"gauge {node.id}", daemon=True)
         self.longest_silence_s = 0.0
         """The longest time that the node took for an answer, on a connection that it had accepted."""
         self.is_silent = False
         """A question was not answered for so long that nobody waits for the answer any more."""
         reset_peak_memory(node.pid)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(HANGS_AFTER_S + 1)
 
     @property
     def peak_mib(self) -> float:
@@ -47,16 +43,16 @@ class Gauge:
         """The longest turn of the node's event loop since its process began, in CPU time, by its own watchdog."""
         return longest_turn_ms(self.node) / 1000
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
+    def run(self) -> None:
+        while not self.stopping.is_set():
             try:
                 with RawConnection(self.node.endpoint, HANGS_AFTER_S) as connection:
-                    while not self._stopped.wait(BETWEEN_QUESTIONS_S):
+                    while not self.stopping.wait(BETWEEN_QUESTIONS_S):
                         self._ask(connection)
             except TimeoutError:
                 self.is_silent = True
             except OSError:
-                self._stopped.wait(BETWEEN_QUESTIONS_S)
+                self.stopping.wait(BETWEEN_QUESTIONS_S)
 
     def _ask(self, connection: RawConnection) -> None:
         began = time.monotonic()

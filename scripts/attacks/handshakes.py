@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
+from functools import partial
 from typing import Final
 
 from kraft_trio.wire.api import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -11,6 +11,7 @@ from kraft_trio.wire.apis.sasl_authenticate import SaslAuthenticateRequest
 from kraft_trio.wire.apis.sasl_handshake import SaslHandshakeRequest
 from scripts.attacks import secured
 from scripts.attacks.arena import Arena, refusable
+from scripts.common.background import at_once
 from tests.support.certificates import authority, client_of, foreign_authority, issue
 
 SETTINGS: Final = secured.SETTINGS
@@ -20,14 +21,8 @@ EACH = 150
 
 def play(arena: Arena) -> None:
     """Half of the threads each, at the leader."""
-    threads = [
-        threading.Thread(target=(_handshakes, _passwords)[number % 2], args=(arena, arena.count(EACH, EACH // 6)))
-        for number in range(AT_ONCE)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    each = arena.count(EACH, EACH // 6)
+    at_once([partial(_handshakes, arena, each), partial(_passwords, arena, each)] * (AT_ONCE // 2))
     for door in (secured.TLS, secured.PASSWORDS):
         assert arena.is_served(door), f"nobody else is served at {door}"
 

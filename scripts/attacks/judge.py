@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-
-import attrs
 
 from harness.waiting import Overdue, wait_until
 from scripts.attacks.arena import HANG_S, Arena
 from scripts.attacks.gauges import HANGS_AFTER_S, Gauge
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer, lost_records
+from scripts.common.verdict import Verdict
 
 MAX_STALL_S = 0.1
 MAX_SILENCE_S = 1.0
@@ -26,31 +24,13 @@ COMMITS_AFTERWARDS = 20
 PLAY_S = 150.0
 
 
-@attrs.frozen
-class Verdict:
-    """One row of the table."""
-
-    attack: str
-    frames: int
-    sent_bytes: int
-    longest_stall_s: float
-    longest_silence_s: float
-    peak_mib: float
-    elections: int
-    commits: int
-    seconds: float
-    broken: tuple[str, ...]
-    """Descriptions of the exceeded bounds."""
-
-
 def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: bool) -> Verdict:
     """Play the attack on a running quorum that has a leader."""
-    began = time.monotonic()
     leader, before = quorum.described_by_leader()
     with Writer(quorum) as writer:
         wait_until("the writer writes", lambda: len(writer.acknowledged) >= COMMITS_AFTERWARDS, HANG_S)
         arena = Arena(quorum, leader, before.leader_epoch, writer, is_short)
-        gauges = [Gauge(node) for node in arena.nodes]
+        gauges = [Gauge(node).start() for node in arena.nodes]
         broken = [*_play(module, arena)]
         broken += _committed_afterwards(writer)
         for gauge in gauges:
@@ -68,23 +48,16 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
         broken.append(f"a node took {silence:.1f} s for an answer")
     if peak > MAX_MEMORY_MIB:
         broken.append(f"a node took {peak:.0f} MiB")
-    return Verdict(
-        attack,
-        arena.sent.frames,
-        arena.sent.bytes,
-        stall,
-        silence,
-        peak,
-        elections,
-        len(writer.acknowledged),
-        time.monotonic() - began,
-        tuple(broken),
-    )
-
-
-def no_quorum(attack: str, error: Exception) -> Verdict:
-    """The verdict where there was no quorum, or none that could be asked."""
-    return Verdict(attack, 0, 0, 0, 0, 0, 0, 0, 0, (str(error).splitlines()[0] or repr(error),))
+    figures = {
+        "frames": f"{arena.sent.frames:,}",
+        "bytes": f"{arena.sent.bytes:,}",
+        "worst stall": f"{stall * 1000:,.0f} ms",
+        "silence": f"{silence * 1000:,.0f} ms",
+        "peak RSS": f"{peak:,.0f} MiB",
+        "elections": str(elections),
+        "commits": str(len(writer.acknowledged)),
+    }
+    return Verdict(attack, figures, tuple(broken), held="withstood")
 
 
 def _play(module: ModuleType, arena: Arena) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 from harness.node import NodeProcess
 from kraft_trio.kv.proto_json import dumps
 from kraft_trio.kv.requests import LeaseTimeToLiveRequest, RangeRequest, RequestOp, SortOrder, SortTarget, TxnRequest
 from scripts.attacks import kv
 from scripts.attacks.arena import Arena, refusable
+from scripts.common.background import at_once
 
 SETTINGS = kv.SETTINGS
 CLIENTS = 6
@@ -39,14 +40,8 @@ def play(arena: Arena) -> None:
     bodies.append(("/v3/kv/txn", dumps(TxnRequest((), operations))))
     bodies += [("/v3/kv/txn", body_of(name, element)) for name, element in ELEMENTS.items()]
     bodies.append(("/v3/kv/txn", b"[" * JSON_BYTES))
-    threads = [
-        threading.Thread(target=_ask, args=(arena, arena.nodes[number % 3], bodies[number:] + bodies[:number]))
-        for number in range(arena.count(CLIENTS, 2))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    clients = range(arena.count(CLIENTS, 2))
+    at_once([partial(_ask, arena, arena.nodes[number % 3], bodies[number:] + bodies[:number]) for number in clients])
     kv.clear(arena)
 
 

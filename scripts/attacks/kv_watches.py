@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 
 from kraft_trio.kv.proto_json import dumps
@@ -15,7 +14,7 @@ from kraft_trio.kv.requests import (
     WatchRequest,
 )
 from scripts.attacks import kv
-from scripts.attacks.arena import Arena, Hostile, refusable
+from scripts.attacks.arena import Arena
 from scripts.attacks.quorum import KV
 
 SETTINGS = kv.SETTINGS
@@ -55,14 +54,9 @@ def _watch(arena: Arena, streams: ExitStack, numbers: range) -> None:
     for start in range(0, len(numbers), 100):
         requests = b"".join(dumps(WatchRequest(_create(number))) for number in numbers[start : start + 100])
         connection.send_bytes(b"%x\r\n%b\r\n" % (len(requests), requests))
-    threading.Thread(target=_drain, args=(connection,), daemon=True).start()
+    connection.throw_away()
 
 
 def _create(number: int) -> WatchCreateRequest:
     key = _key(number)
     return WatchCreateRequest(key, b"" if number % 2 else key + b"\1", prev_kv=True)
-
-
-def _drain(connection: Hostile) -> None:
-    with refusable():
-        connection.drain()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import threading
 from contextlib import ExitStack
 
 from harness.waiting import wait_until
@@ -32,13 +31,13 @@ def play(arena: Arena) -> None:
             stream = _watch(arena, [old] * 3)
             streams.callback(stream.close)
             if number % 2:
-                threading.Thread(target=_read_all, args=(stream,), daemon=True).start()
+                stream.throw_away()
         arena.wait_for_commits(arena.count(500, 50))
     with ExitStack() as streams:
         for _ in range(arena.count(10, 2)):
             stream = _watch(arena, [{"key": _base64(b"small%d" % number)} for number in range(WATCHES)])
             streams.callback(stream.close)
-            threading.Thread(target=_read_all, args=(stream,), daemon=True).start()
+            stream.throw_away()
         for _ in range(arena.count(20, 5)):
             puts = [{"request_put": {"key": _base64(b"small%d" % number)}} for number in range(128)]
             _post(arena, "txn", {"success": puts})
@@ -72,8 +71,3 @@ def _watch(arena: Arena, watches: list[dict[str, object]]) -> Hostile:
     stream = arena.connect(KV, seconds=ANSWER_S)
     stream.send_bytes(b"POST /v3/watch HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     return stream
-
-
-def _read_all(stream: Hostile) -> None:
-    with refusable():
-        stream.drain()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 from harness.quorum import NO_TOPIC_ID, PRODUCE_BY_NAME, TOPIC
@@ -21,6 +20,7 @@ from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProduceRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from scripts.attacks.quorum import AttackedQuorum
+from scripts.common.background import Background
 
 FETCH_BY_NAME = 12
 ANSWER_S = 5.0
@@ -29,13 +29,14 @@ BETWEEN_RECORDS_S = 0.005
 KEYS = 50
 
 
-class Writer:
+class Writer(Background):
     """An idempotent producer in its own thread, which finds the leader among the client listeners."""
 
+    join_s = 2 * ANSWER_S
+
     def __init__(self, quorum: AttackedQuorum) -> None:
+        super().__init__("writer")
         self._quorum = quorum
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._producer_id = -1
         self._sequence = 0
         self._node_id = 1
@@ -44,23 +45,15 @@ class Writer:
         self.complaint = ""
         """What went wrong last."""
 
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join(2 * ANSWER_S)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
+    def run(self) -> None:
+        while not self.stopping.is_set():
             try:
                 with RawConnection(self._quorum.endpoints[self._node_id]["CLIENT"], ANSWER_S) as connection:
                     self._write_through(connection)
             except (OSError, ProtocolError) as error:
                 self.complaint = f"node {self._node_id}: {error!r}"
             self._node_id = self._node_id % len(self._quorum.nodes) + 1
-            self._stopped.wait(0.05)
+            self.stopping.wait(0.05)
 
     def _write_through(self, connection: RawConnection) -> None:
         """Until the node is no leader, or the connection ends."""
@@ -70,7 +63,7 @@ class Writer:
                 self.complaint = f"node {self._node_id}: no producer id: {given.error.name}"
                 return
             self._producer_id, self._sequence = given.producer_id, 0
-        while not self._stopped.wait(BETWEEN_RECORDS_S):
+        while not self.stopping.wait(BETWEEN_RECORDS_S):
             value = self._value()
             batch = encode_batch(
                 [NewRecord(value, key=b"%d" % (self._sequence % KEYS))],

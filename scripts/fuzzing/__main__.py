@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import click
 
+from scripts.common.run import Run, command, running
+from scripts.common.verdict import Verdict
 from scripts.fuzzing.campaign import Outcome, run_apart
+from scripts.fuzzing.decoder import Decoder
 from scripts.fuzzing.decoders import DECODERS
 
 
-@click.command(context_settings={"max_content_width": 120})
+@command
 @click.argument("names", nargs=-1, type=click.Choice(list(DECODERS)), metavar="[DECODER...]")
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, help="Processor time for each decoder.")
 @click.option("--seed", type=int, default=0, help="Repeats a run: the same inputs in the same order.")
@@ -32,33 +35,30 @@ def main(names: tuple[str, ...], seconds: float, seed: int, jobs: int, is_listin
             click.echo(decoder.name)
         return
 
-    def play(name: str) -> Outcome:
-        outcome = run_apart(DECODERS[name], seconds, seed, lambda now: click.echo(_row(now), err=True))
-        if findings is not None:
-            _write(findings, outcome)
-        return outcome
-
-    with ThreadPoolExecutor(jobs) as pool:
-        outcomes = list(pool.map(play, [decoder.name for decoder in chosen]))
-    click.echo("| decoder | CPU s | examples | accepted | longest | findings |\n|---|---|---|---|---|---|")
-    for outcome in outcomes:
-        click.echo(_row(outcome))
-    for outcome in outcomes:
-        for place, finding in outcome.findings.items():
-            click.echo(f"\n{finding.decoder}: {place}\n{finding.data[:2000]!r}\n{finding.error}")
-    sys.exit(any(outcome.findings for outcome in outcomes))
+    with running("fuzz", "decoder") as run, ThreadPoolExecutor(jobs) as pool:
+        for outcome in pool.map(partial(_play, run, seconds, seed), chosen):
+            for place, finding in outcome.findings.items():
+                run.say(f"{finding.decoder}: {place}\n{finding.data[:2000]!r}\n{finding.error}")
+            if findings is not None:
+                _write(findings, outcome)
+            run.judged(_verdict(outcome))
 
 
-def _row(outcome: Outcome) -> str:
-    cells = (
-        outcome.decoder,
-        f"{outcome.seconds:.0f}",
-        f"{outcome.examples:,}",
-        f"{outcome.accepted:,}",
-        f"{outcome.longest_s * 1000:.0f} ms",
-        str(len(outcome.findings)),
-    )
-    return "| " + " | ".join(cells) + " |"
+def _play(run: Run, seconds: float, seed: int, decoder: Decoder) -> Outcome:
+    def tell(now: Outcome) -> None:
+        run.say(", ".join([decoder.name, *(f"{column} {figure}" for column, figure in _verdict(now).figures.items())]))
+
+    return run_apart(decoder, seconds, seed, tell)
+
+
+def _verdict(outcome: Outcome) -> Verdict:
+    figures = {
+        "CPU s": f"{outcome.seconds:.0f}",
+        "examples": f"{outcome.examples:,}",
+        "accepted": f"{outcome.accepted:,}",
+        "longest": f"{outcome.longest_s * 1000:.0f} ms",
+    }
+    return Verdict(outcome.decoder, figures, tuple(outcome.findings), held="no findings")
 
 
 def _write(directory: Path, outcome: Outcome) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from kraft_trio.simulation.facts.history_file import read_history
+from scripts.common.run import command, keep_option, running, seed_option
+from scripts.common.verdict import Verdict
 from scripts.linearizability.fault_kinds import FAULTS
 from scripts.linearizability.faults import NoEffect, NoProgress
 from scripts.linearizability.go_program import NotBuilt, build, problems_of
@@ -18,12 +18,12 @@ from scripts.linearizability.models import violations
 from scripts.linearizability.real_run import run_real_nodes
 
 
-@click.command(context_settings={"max_content_width": 120})
+@command
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--seconds", type=click.FloatRange(min=1), default=20.0, show_default=True, help="How long faults happen."
 )
-@click.option("--seed", type=int, help="Decides the order of the faults (default: a random one).")
+@seed_option("the order of the faults")
 @click.option("--gateway", is_flag=True, help="Use the gateways of servers with the key-value store.")
 @click.option(
     "--fault", "faults", multiple=True, type=click.Choice(sorted(FAULTS)), help="Only such faults (default: all)."
@@ -33,11 +33,11 @@ from scripts.linearizability.real_run import run_real_nodes
     is_flag=True,
     help="Let leaders' clocks drift more than leases allow.  The history should not be linearizable then.",
 )
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="A directory for the nodes and history.")
+@keep_option
 def main(
     files: tuple[Path, ...],
     seconds: float,
-    seed: int | None,
+    seed: int,
     gateway: bool,
     faults: tuple[str, ...],
     excessive_drift: bool,
@@ -47,23 +47,18 @@ def main(
 
     The exit code is 1 if one of them is not linearizable, or if a fault never had an effect.
     """
-    with ExitStack() as stack:
+    with running("histories", "history", keep) as run:
         if not files:
-            home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraft-histories-")))
-            home.mkdir(parents=True, exist_ok=True)
+            names = tuple(dict.fromkeys(faults)) or tuple(FAULTS)
             try:
-                run = run_real_nodes(
-                    home,
-                    seconds,
-                    seed,
-                    gateway=gateway,
-                    faults=tuple(dict.fromkeys(faults)) or tuple(FAULTS),
-                    excessive_drift=excessive_drift,
+                made = run_real_nodes(
+                    run.home, seconds, seed, gateway=gateway, faults=names, excessive_drift=excessive_drift
                 )
             except (NoProgress, NoEffect) as error:
-                raise click.ClickException(str(error)) from error
-            click.echo(f"{run.history}: {run.summary}")
-            files = (run.history,)
+                run.judged(Verdict("clients of real nodes", broken=(str(error),)))
+                return
+            run.say(f"{made.history}: {made.summary}")
+            files = (made.history,)
         sys.exit(not check(files))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import trio
 
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint
+from scripts.common.background import Background
 from scripts.stories.node import StoryError
 from scripts.stories.service import Append, Service, service_during
 
@@ -19,14 +19,14 @@ ACKNOWLEDGED_WITHIN_MS = 60_000
 READ_WITHIN_S = 120
 
 
-class Application:
+class Application(Background):
     """Writes records one at a time in its own thread; each follows the acknowledgement of the one before."""
 
+    join_s = ACKNOWLEDGED_WITHIN_MS / 1000 + 5
+
     def __init__(self, bootstrap: Sequence[Endpoint]) -> None:
+        super().__init__("application")
         self._bootstrap = tuple(bootstrap)
-        self._stopping = threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="application", daemon=True)
         self.values: list[bytes] = []
         """The acknowledged records, in order."""
         self.first_offset = 0
@@ -43,12 +43,9 @@ class Application:
     def longest_wait_s(self) -> float:
         return max((append.latency_s for append in self._appends), default=0.0)
 
-    def start(self) -> None:
-        self._thread.start()
-
     def until_written(self, count: int) -> None:
-        """Wait until this many records are acknowledged.  If the writer fails, return; `stop` reports it."""
-        while len(self.values) < count and self._thread.is_alive():
+        """Wait until this many records are acknowledged.  If the writer fails, return; `check` reports it."""
+        while len(self.values) < count and self.is_alive:
             time.sleep(PAUSE_S)
 
     @contextmanager
@@ -58,35 +55,24 @@ class Application:
         yield
         self._measured[name] = (began_s, time.monotonic())
 
-    def stop(self) -> None:
-        """Wait for the record in flight.  Raises StoryError if a record was not acknowledged."""
-        self.abandon()
-        if self._error is not None:
-            raise StoryError(f"the application failed at record {len(self.values)}: {self._error!r}") from self._error
-
-    def abandon(self) -> None:
-        """Stop without an error, for a story that has already failed."""
-        self._stopping.set()
-        self._thread.join(ACKNOWLEDGED_WITHIN_MS / 1000 + 5)
-
     def check(self) -> None:
-        """Read the log from its first record: it must hold each record once, in order, and nothing else.  Raises
-        StoryError.
+        """After it has stopped, read the log from its first record.
+
+        Raises StoryError if a record was not acknowledged, or the log has not each record once and in order.
         """
+        if self.error is not None:
+            raise StoryError(f"the application failed at record {len(self.values)}: {self.error!r}") from self.error
         found = trio.run(self._read)
         if found != self.values:
             missing, others = set(self.values) - set(found), [value for value in found if value not in self.values]
             raise StoryError(f"written {len(self.values)}, read {len(found)}: missing {missing}, not written {others}")
 
-    def _run(self) -> None:
-        try:
-            trio.run(self._write)
-        except BaseException as error:
-            self._error = error
+    def run(self) -> None:
+        trio.run(self._write)
 
     async def _write(self) -> None:
         async with LogClient(self._bootstrap) as client:
-            while not self._stopping.is_set():
+            while not self.stopping.is_set():
                 value = f"record {len(self.values)}".encode()
                 began = time.monotonic()
                 [self.last_offset] = await client.produce([value], ACKNOWLEDGED_WITHIN_MS)

@@ -131,14 +131,10 @@ def _tell_of_hosts(story: Story, pair: Pair) -> None:
     pair.start(b)
     pair.until_roles(a, b)
 
-    writer = RowWriter(pair.hosts)
-    writer.start()
-    try:
+    with RowWriter(pair.hosts) as writer:
         _fail_over(pair, writer, a, b)
         _lose_our_leader(pair, writer, b)
         _switch_over(pair, writer, b, a)
-    finally:
-        writer.stop()
     pair.until_roles(a, b)
     rows = {host.name: writer.check(host) for host in pair.hosts}
     story.say(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from scripts.common.background import Background
 from scripts.stories.node import StoryError
 from scripts.stories.patroni_host import DATABASE, HOST, PatroniHost
 from scripts.stories.service import Append, Service, service_during
 
 PAUSE_S: Final = 0.02
 LOOK_EVERY_S: Final = 0.1
-JOIN_S: Final = 60
 
 
 def connect(hosts: Sequence[PatroniHost], *, is_primary: bool) -> Any:
@@ -36,30 +35,28 @@ def connect(hosts: Sequence[PatroniHost], *, is_primary: bool) -> Any:
     return connection
 
 
-class RowWriter:
+class RowWriter(Background):
     """Inserts rows one at a time in its own thread, into the server that takes writes."""
 
     def __init__(self, hosts: Sequence[PatroniHost]) -> None:
+        super().__init__("row writer")
         self._hosts = tuple(hosts)
         self._error_class: type[Exception] = importlib.import_module("psycopg2").Error
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="row writer", daemon=True)
         self._appends: list[Append] = []
         self.acknowledged: list[int] = []
         self.unknown = 0
         """Rows that were sent and neither acknowledged nor refused."""
 
-    def start(self) -> None:
+    def start(self) -> Self:
         with closing(connect(self._hosts, is_primary=True)) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE TABLE rows (number bigint PRIMARY KEY)")
-        self._thread.start()
+        return super().start()
 
-    def stop(self) -> None:
+    def stop(self) -> bool:
         """Raises StoryError if the writer hangs."""
-        self._stopping.set()
-        self._thread.join(JOIN_S)
-        if self._thread.is_alive():
+        if not super().stop():
             raise StoryError(f"the writer waits for an answer after row {self.acknowledged[-1:]}")
+        return True
 
     def service(self, began_s: float) -> Service:
         """The service since then."""
@@ -79,10 +76,10 @@ class RowWriter:
             raise StoryError(f"{len(lost)} acknowledged rows are lost on {host}, the first is {min(lost)}")
         return len(found)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         number = 0
         connection = None
-        while not self._stopping.wait(PAUSE_S):
+        while not self.stopping.wait(PAUSE_S):
             try:
                 connection = connection or connect(self._hosts, is_primary=True)
             except self._error_class:
@@ -103,41 +100,28 @@ class RowWriter:
             connection.close()
 
 
-class PrimaryWatch:
+class PrimaryWatch(Background):
     """Looks again and again whether a server still is the primary that it was: not in recovery, not restarted."""
 
     _QUERY = "SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text, timeline_id FROM pg_control_checkpoint()"
 
     def __init__(self, host: PatroniHost) -> None:
+        super().__init__("primary watch")
         self._host = host
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="primary watch", daemon=True)
-        self._error: Exception | None = None
         self._seen: set[tuple[bool, str, int]] = set()
         self.looks = 0
-
-    def __enter__(self) -> PrimaryWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(JOIN_S)
 
     def check(self) -> None:
         """Raises StoryError if the server has been anything but a primary, and always the same."""
         seen = self._seen.copy()
-        if self._error is not None:
-            raise StoryError(f"{self._host} was not there all the while: {self._error}") from self._error
+        if self.error is not None:
+            raise StoryError(f"{self._host} was not there all the while: {self.error}") from self.error
         if len(seen) > 1 or any(is_in_recovery for is_in_recovery, _, _ in seen):
             raise StoryError(f"{self._host} did not stay primary: (in recovery, started, timeline) {seen}")
 
-    def _run(self) -> None:
-        try:
-            with closing(connect([self._host], is_primary=False)) as connection, connection.cursor() as cursor:
-                while not self._stopping.wait(LOOK_EVERY_S):
-                    cursor.execute(self._QUERY)
-                    self._seen.add(cursor.fetchone())
-                    self.looks += 1
-        except Exception as error:
-            self._error = error
+    def run(self) -> None:
+        with closing(connect([self._host], is_primary=False)) as connection, connection.cursor() as cursor:
+            while not self.stopping.wait(LOOK_EVERY_S):
+                cursor.execute(self._QUERY)
+                self._seen.add(cursor.fetchone())
+                self.looks += 1

@@ -198,14 +198,8 @@ class Story:
         made so far and the `further` endpoints.
         """
         print("An application begins to write records, one after the other.", flush=True)
-        application = Application([*(node.endpoint for node in self.nodes.values()), *further])
-        application.start()
-        try:
+        with Application([*(node.endpoint for node in self.nodes.values()), *further]) as application:
             yield application
-        except BaseException:
-            application.abandon()
-            raise
-        application.stop()
         application.check()
         self.written += [value.decode() for value in application.values]
         self.say(

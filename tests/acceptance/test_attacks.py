@@ -12,7 +12,7 @@ from scripts.attacks import ATTACKS
 from scripts.attacks.arena import Arena
 from scripts.attacks.judge import judge
 from scripts.attacks.quorum import AttackedQuorum
-from scripts.attacks.table import table
+from scripts.common.verdict import table
 from tests.support import sizes
 from tests.support.programs import REPOSITORY
 
@@ -43,11 +43,11 @@ def test_the_gate_sees_a_dead_node_and_a_new_leader(tmp_path: Path) -> None:
         verdict = judge("kill", attack, quorum, is_short=True)
     finally:
         quorum.kill_all()
-    assert verdict.elections > 0
+    assert int(verdict.figures["elections"]) > 0
     ended, moved = verdict.broken
     assert ended == f"node {leader.id} ended with code -9"
     assert moved.endswith(f"not {leader.id} in {described.leader_epoch}")
-    assert ended in table([verdict])
+    assert ended in table("attack", [verdict])
 
 
 def test_the_quorum_withstands_attacks() -> None:

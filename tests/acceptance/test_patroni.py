@@ -47,12 +47,9 @@ def test_patroni_fails_over_and_survives_the_leaders_death(story: Story) -> None
     assert [new_leader for *_, new_leader in json.loads(keys["history"])] == ["b", "a"]
 
 
-def test_a_story_says_which_program_is_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_story_says_which_program_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check() -> None:
         raise StorySkipped("there is no Patroni")
 
     monkeypatch.setattr(patroni, "check_programs", check)
-    command._tell("patroni", tmp_path, lambda: None)
-    assert "patroni: skipped: there is no Patroni" in capsys.readouterr().out
+    assert command.played("patroni", tmp_path, lambda: None).text == "skipped: there is no Patroni"
