@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from docs.tables import table
 from kraft_trio.cli import kraft
 
 
@@ -47,3 +48,12 @@ def options(command: click.Command) -> list[tuple[str, str]]:
         if record is not None and "--help" not in record[0]:
             rows.append((f"`{record[0]}`", re.sub(r"([<*_])", r"\\\1", record[1])))
     return rows
+
+
+def command_line() -> str:
+    parts = []
+    for name, command in commands():
+        rows = options(command)
+        parts += [f"## {name}\n", f"```\n{arguments(command, name)}\n```\n", help_of(command)]
+        parts += [table(("option", "meaning"), rows)] if rows else []
+    return "\n".join(parts)

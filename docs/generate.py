@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import kraft_trio
-from docs import commands, rules
+from docs.alerts import alerts
+from docs.commands import command_line
+from docs.rooms import layers, rooms
+from docs.rules import cases, differences, rule_tables
+from docs.tables import first_sentence, table
 from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
 from kraft_trio.config.key import MAX_INT32, MAX_INT64, Integer, Key, Kind
@@ -47,12 +51,13 @@ from kraft_trio.simulation.script.step import STEPS
 from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
-from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, Column
+from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column
 from kraft_trio.spark.stream_columns import LIVE_RECORDS
 from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
 
@@ -145,7 +150,7 @@ def explained() -> str:
         (f"`{rule.code}`", rule.when.value, " or ".join(one.value for one in rule.severities), rule.cause, rule.advice)
         for rule in RULES
     ]
-    return _table(("code", "if", "severity", "what is so", "what it advises"), rows)
+    return table(("code", "if", "severity", "what is so", "what it advises"), rows)
 
 
 def versions() -> str:
@@ -158,7 +163,7 @@ def versions() -> str:
         )
         for key, api in sorted(APIS.items())
     ]
-    return _table(("API", "key", "versions", "flexible"), rows)
+    return table(("API", "key", "versions", "flexible"), rows)
 
 
 def config_keys(keys: Iterable[tuple[Key, str | None]] = KEYS) -> str:
@@ -167,7 +172,7 @@ def config_keys(keys: Iterable[tuple[Key, str | None]] = KEYS) -> str:
         shown = "must be set" if default is None else f"`{default}`" if default else ""
         unit = f" {key.unit}" if key.unit and default is not None and not key.name.endswith(f".{key.unit}") else ""
         rows.append((f"`{key.name}`", f"{shown}{unit}", _allowed(key.kind), key.meaning))
-    return _table(("key", "default", "allowed", "meaning"), rows)
+    return table(("key", "default", "allowed", "meaning"), rows)
 
 
 def _allowed(kind: Kind) -> str:
@@ -178,11 +183,11 @@ def _allowed(kind: Kind) -> str:
 
 
 def limits() -> str:
-    return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
+    return table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in FIXED_LIMITS))
 
 
 def kv_limits() -> str:
-    return _table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in KV_LIMITS))
+    return table(("limit", "of what"), ((f"{value}", meaning) for value, meaning in KV_LIMITS))
 
 
 def configured_limits() -> str:
@@ -194,7 +199,7 @@ def configured_limits() -> str:
         if metric not in known:
             raise ValueError(f"{name}: there is no metric {metric}")
         rows.append((key.meaning, f"`{name}`", f"{default} {key.unit}".strip(), f"`{metric}`", outcome))
-    return _table(("limit", "key", "default", "metric", "what is over it"), rows)
+    return table(("limit", "key", "default", "metric", "what is over it"), rows)
 
 
 def metrics() -> str:
@@ -207,14 +212,14 @@ def metrics() -> str:
         label = "{" + ", ".join(f'{name}="…"' for name in labels) + "}" if labels else ""
         row = rows.setdefault((f"`{metric.name}`", metric.meaning.removesuffix(".") + unit + "."), [])
         row.append(f"`{metric.prometheus_name}{label}`{role}")
-    return _table(
+    return table(
         ("metric", "in Prometheus (role)", "meaning"),
         ((name, ", ".join(exported), meaning) for (name, meaning), exported in rows.items()),
     )
 
 
 def scenario_header() -> str:
-    return _table(("line", "what it says"), ((f"`{i.syntax}`", i.summary) for i in HEADER_ITEMS.values()))
+    return table(("line", "what it says"), ((f"`{i.syntax}`", i.summary) for i in HEADER_ITEMS.values()))
 
 
 def scenario_steps() -> str:
@@ -222,7 +227,7 @@ def scenario_steps() -> str:
     for module in STEP_MODULES:
         title = (module.__doc__ or "").split("\n")[0]
         steps = [step for step in STEPS.values() if step.does.__module__ == module.__name__]
-        parts.append(f"{title}\n\n" + _table(("step", ""), ((f"`{s.syntax}`", s.summary) for s in steps)))
+        parts.append(f"{title}\n\n" + table(("step", ""), ((f"`{s.syntax}`", s.summary) for s in steps)))
     return "\n".join(parts)
 
 
@@ -231,7 +236,7 @@ def invariants() -> str:
         (str(invariant.number), f"`{invariant.__name__}`", invariant.title)
         for invariant in sorted(INVARIANTS, key=lambda invariant: invariant.number)
     )
-    return _table(("", "class", "what must hold"), rows)
+    return table(("", "class", "what must hold"), rows)
 
 
 def public_names() -> str:
@@ -250,8 +255,8 @@ def methods(cls: type, *, explained: Collection[str] = ()) -> str:
     rows = []
     for name, member in members.items():
         if name[0] != "_" and name not in explained and (inspect.isfunction(member) or isinstance(member, property)):
-            rows.append((f"`{_call(name, member)}`", _first_sentence(member.__doc__ or "")))
-    return _table(("name", "what it does"), rows)
+            rows.append((f"`{_call(name, member)}`", first_sentence(member.__doc__ or "")))
+    return table(("name", "what it does"), rows)
 
 
 def _explained_methods() -> set[str]:
@@ -274,25 +279,19 @@ def _call(name: str, member: Callable[..., object] | property) -> str:
     return ("await " if inspect.iscoroutinefunction(member) else "") + f"{name}({', '.join(shown)})"
 
 
-def _first_sentence(docstring: str) -> str:
-    return re.split(r"(?<=\.)(?<!i\.e\.) ", " ".join(docstring.split()))[0]
+def trace_event() -> str:
+    """The fields of an event, with what Spark's table of a trace says of its columns."""
+    types = {name: _trace_type(annotation) for name, annotation in TraceEvent.__annotations__.items()}
+    meanings = {one.name: one.meaning for one in TRACE} | {
+        "details": "further values by kind: numbers, text, booleans, nulls, and lists of these"
+    }
+    rows = ((f"`{name}`", type_, meanings[name]) for name, type_ in types.items())
+    return table(("field", "type", "meaning"), rows)
 
 
-def rule_tables() -> str:
-    parts = []
-    for heading, rows in rules.tables():
-        parts += [heading] if heading else []
-        parts += [_table(("rule", "code", "tests", "remark"), rows)] if rows else []
-    return "\n".join(parts)
-
-
-def command_line() -> str:
-    parts = []
-    for name, command in commands.commands():
-        options = commands.options(command)
-        parts += [f"## {name}\n", f"```\n{commands.arguments(command, name)}\n```\n", commands.help_of(command)]
-        parts += [_table(("option", "meaning"), options)] if options else []
-    return "\n".join(parts)
+def _trace_type(annotation: str) -> str:
+    text = re.sub(r"tuple\[(\w+), \.\.\.\]", r"list of \1", annotation).replace(" | None", "?")
+    return "map" if text.startswith("Mapping") else text
 
 
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
@@ -304,7 +303,7 @@ def spark_options(options: Iterable[Option], *, explained: Collection[Option] = 
         default = default if option.default_text is None else option.default_text
         allowed = "" if isinstance(option.default, bool) else option.allowed
         rows.append((f"`{option.name}`", f"`{default}`" if default else "", allowed, option.meaning))
-    return _as_for("reading", options, explained) + _table(("option", "default", "allowed", "meaning"), rows)
+    return _as_for("reading", options, explained) + table(("option", "default", "allowed", "meaning"), rows)
 
 
 def spark_checks() -> str:
@@ -314,13 +313,13 @@ def spark_checks() -> str:
     for check in CHECKS:
         warning = " (warning)" if check.severity == "warning" else ""
         rows.setdefault(classes.get(check.invariant or 0, check.title), []).append(f"`{check.name}`{warning}")
-    return _table(("what must hold", "checks"), ((what, ", ".join(names)) for what, names in rows.items() if names))
+    return table(("what must hold", "checks"), ((what, ", ".join(names)) for what, names in rows.items() if names))
 
 
 def spark_columns(columns: Iterable[Column], *, explained: Collection[Column] = ()) -> str:
     """Those that an earlier table explains are only named."""
     rows = ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns if c not in explained)
-    return _as_for("`content=records`", columns, explained) + _table(("column", "type", "meaning"), rows)
+    return _as_for("`content=records`", columns, explained) + table(("column", "type", "meaning"), rows)
 
 
 def spark_content(content: str) -> str:
@@ -332,7 +331,7 @@ def interop_matrix() -> str:
     rows = []
     for system, versions in sorted(json.loads(INTEROP_RESULTS.read_text()).items(), key=lambda row: row[0].lower()):
         rows += [(system, version, _interop_result(found)) for version, found in sorted(versions.items())]
-    return _table(("system", "version", "result"), rows)
+    return table(("system", "version", "result"), rows)
 
 
 def _interop_result(found: dict[str, Any]) -> str:
@@ -352,6 +351,15 @@ def _as_for(
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": command_line,
+    "differences": differences,
+    "cases-opening": partial(cases, "opening"),
+    "cases-crash": partial(cases, "crash"),
+    "cases-membership-errors": partial(cases, "membership-errors"),
+    "alerts": alerts,
+    "layers": layers,
+    "rooms-actors": partial(rooms, "actors"),
+    "rooms-storage": partial(rooms, "storage"),
+    "trace-event": trace_event,
     "rules": rule_tables,
     "transitions": transitions,
     "versions": versions,
@@ -393,18 +401,11 @@ def regenerated(text: str, document: Path) -> str:
 
     def part(match: re.Match[str]) -> str:
         generated = GENERATORS[match["name"]]()
-        generated = generated.replace("](docs/", f"]({to_docs}/").replace(
-            "](benchmarks/", f"]({to_docs}/../benchmarks/"
-        )
+        generated = generated.replace("](docs/", f"]({to_docs}/")
+        generated = re.sub(r"\]\((?=(?:benchmarks|deploy|kraft_trio|tests)/)", f"]({to_docs}/../", generated)
         return f"{match['name']} -->\n{generated}"
 
     return _PART.sub(part, text)
-
-
-def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    titles = tuple(titles)
-    head, *body = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in (titles, *rows))
-    return "".join((head, "|" + "---|" * len(titles) + "\n", *body))
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ from typing import Final
 import attrs
 import cattrs
 
+from docs.tables import table
+
 SOURCE: Final = Path(__file__).parent / "rules.toml"
 
 
@@ -48,12 +50,68 @@ class Part:
             yield from section.rule
 
 
+@attrs.frozen
+class Difference:
+    """Where we depart from Kafka, by the name with which rules and pages refer to it."""
+
+    name: str
+    kafka: str
+    here: str
+    why: str = ""
+
+
+@attrs.frozen
+class Case:
+    what: str
+    result: str
+    tests: tuple[str, ...]
+
+
+@attrs.frozen
+class Cases:
+    """A table of a page: situations, what comes of each, and the tests that hold it so."""
+
+    name: str
+    columns: tuple[str, str]
+    case: tuple[Case, ...]
+
+
+@attrs.frozen
+class Content:
+    part: tuple[Part, ...]
+    difference: tuple[Difference, ...]
+    cases: tuple[Cases, ...]
+
+
+def content() -> Content:
+    """What rules.toml has.  Raises cattrs.BaseValidationError for a key that it should not have."""
+    return cattrs.Converter(forbid_extra_keys=True).structure(tomllib.loads(SOURCE.read_text()), Content)
+
+
 def parts() -> tuple[Part, ...]:
-    converter = cattrs.Converter(forbid_extra_keys=True)
-    return converter.structure(tomllib.loads(SOURCE.read_text())["part"], tuple[Part, ...])
+    return content().part
 
 
-def tables() -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
+def rule_tables() -> str:
+    parts = []
+    for heading, rows in _headings_and_rows():
+        parts += [heading] if heading else []
+        parts += [table(("rule", "code", "tests", "remark"), rows)] if rows else []
+    return "\n".join(parts)
+
+
+def differences() -> str:
+    rows = ((one.name, one.kafka, one.here, one.why) for one in content().difference)
+    return table(("name", "Kafka", "here", "why"), rows)
+
+
+def cases(name: str) -> str:
+    [found] = [one for one in content().cases if one.name == name]
+    rows = ((one.what, one.result, ", ".join(f"`{test}`" for test in one.tests)) for one in found.case)
+    return table((*found.columns, "test"), rows)
+
+
+def _headings_and_rows() -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
     """Each heading, and the rows below it: rule, code, tests, remark."""
     for part in parts():
         yield f"## {part.title}\n", []

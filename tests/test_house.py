@@ -112,9 +112,9 @@ def test_words(tmp_path: Path) -> None:
     counted = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", str(Path("docs", "deep", "MORE.md"))]
     for name in (*counted, "NOTES.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("# One\n\ntwo three\n")
+        (tmp_path / name).write_text("# One\n\n| two | three | 4 |\n")
     (tmp_path / "docs" / "TABLE.md").write_text("# One\n\n<!-- generated: x -->\ntwo three\n<!-- end -->\nfour\n")
-    assert words(tmp_path) == {**dict.fromkeys(counted, 4), str(Path("docs", "TABLE.md")): 10}
+    assert words(tmp_path) == {**dict.fromkeys(counted, 4), str(Path("docs", "TABLE.md")): 5}
     assert generated_words(tmp_path) == {str(Path("docs", "TABLE.md")): 2}
 
 

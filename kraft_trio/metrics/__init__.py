@@ -1,0 +1,1 @@
+"""What a node measures, and the forms in which it exports that."""

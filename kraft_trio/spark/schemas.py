@@ -174,7 +174,7 @@ TRACE = (
     Column("sequence", pa.int64(), "position of the event in the run, from 0"),
     Column("time_us", pa.int64(), "microseconds since the run began, or for a real node since 1970"),
     Column("node", pa.int32(), "id of the node; null if the world or a client acts"),
-    Column("kind", pa.string(), "what happened; see docs/reference/traces.md"),
+    Column("kind", pa.string(), "what happened, [a kind](docs/reference/traces.md#kinds-of-event)"),
     Column("epoch", pa.int32(), "the node's epoch"),
     Column("role", pa.string(), "the node's role"),
     Column("leader", pa.int32(), "the leader it knows in that epoch"),

@@ -1,0 +1,1 @@
+"""A replica on disk, in rooms by subject: the log, snapshots, quorum-state."""

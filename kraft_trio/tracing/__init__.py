@@ -1,0 +1,1 @@
+"""Events of a run, in memory and in files."""

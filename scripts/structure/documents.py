@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import Final
 
 PATHS: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
+_WORD: Final = re.compile(r"\S*\w\S*")
+"""Has a letter or a digit: the bars of a table are no words."""
 _GENERATED: Final = re.compile(r"(?<=<!-- generated: )(\S+ -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def words(root: Path) -> dict[str, int]:
     """The words of each Markdown file in the checkout at `root`, by its path, without the parts that are generated."""
-    return {path: len(_GENERATED.sub(r"\1", text).split()) for path, text in _texts(root).items()}
+    return {path: _count(_GENERATED.sub(r"\1", text)) for path, text in _texts(root).items()}
 
 
 def generated_words(root: Path) -> dict[str, int]:
     """The words that docs/generate.py makes of code and of docs/rules.toml, by the path of the file that has them."""
-    whole = {path: len(text.split()) for path, text in _texts(root).items()}
+    whole = {path: _count(text) for path, text in _texts(root).items()}
     return {path: whole[path] - count for path, count in words(root).items() if count != whole[path]}
+
+
+def _count(text: str) -> int:
+    return len(_WORD.findall(text))
 
 
 def _texts(root: Path) -> dict[str, str]:
