@@ -8,9 +8,10 @@ import multiprocessing
 import os
 import signal
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import trio
 
@@ -39,14 +40,64 @@ class Gone(Exception):
     """The member's process has ended, so nobody knows what became of a request to it."""
 
 
-class Member:
-    """A node, and the process that it runs in, if any."""
+class AnyMember(ABC):
+    """What faults need of a node, and of the process that it runs in, if any.
 
-    def __init__(self, node: NodeProcess, surroundings: Surroundings, nursery: trio.Nursery) -> None:
+    Methods that return a truth value tell whether they have had an effect.
+    """
+
+    def __init__(self, node: NodeProcess, surroundings: Surroundings) -> None:
         self.id = node.id
         self.is_paused = False
         self._node = node
         self._surroundings = surroundings
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def _pid(self) -> int: ...
+
+    @abstractmethod
+    def start(self, overrides: Mapping[str, str]) -> None:
+        """Start a process, which opens the node's directory."""
+
+    @abstractmethod
+    async def kill(self) -> bool:
+        """Send SIGKILL and wait for the end; return whether that has ended the process."""
+
+    @abstractmethod
+    async def leader_id(self) -> int | None:
+        """The leader that the node knows, if any."""
+
+    @abstractmethod
+    async def transfer_leadership(self, to: int) -> bool: ...
+
+    @abstractmethod
+    async def resign(self) -> bool: ...
+
+    def pause(self) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+        self.is_paused = False
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether a signal has stopped the process."""
+        state = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "T"
+
+
+class Member(AnyMember):
+    """A node that is embedded in a process with a connection for its clients."""
+
+    def __init__(self, node: NodeProcess, surroundings: Surroundings, nursery: trio.Nursery) -> None:
+        super().__init__(node, surroundings)
         self._nursery = nursery
         self._numbers = itertools.count()
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -59,7 +110,7 @@ class Member:
         return self._stream is not None
 
     def start(self, overrides: Mapping[str, str]) -> None:
-        """Start a process, which opens the node's directory; what is asked of it meanwhile waits."""
+        """What is asked of it before it has opened the directory waits."""
         assert not self.is_running
         ours, theirs = socket.socketpair()
         with theirs:
@@ -70,7 +121,6 @@ class Member:
         self._nursery.start_soon(self._receive, self._stream)
 
     async def kill(self) -> bool:
-        """Send SIGKILL and wait for the end; return whether that has ended the process."""
         assert self._process is not None
         self.is_paused = False
         self._process.kill()
@@ -78,18 +128,11 @@ class Member:
         await self._lost()
         return self._process.exitcode == -signal.SIGKILL
 
-    def pause(self) -> None:
-        self._send(signal.SIGSTOP)
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self._send(signal.SIGCONT)
-        self.is_paused = False
-
     @property
-    def has_stopped(self) -> bool:
+    def _pid(self) -> int:
         assert self._process is not None
-        return has_stopped(self._process.pid)
+        assert self._process.pid is not None
+        return self._process.pid
 
     async def ask(self, within_s: float, **request: object) -> dict[str, Any]:
         """The member's answer.  Raises Gone, and trio.TooSlowError without an answer soon after that time."""
@@ -110,7 +153,6 @@ class Member:
             self._answers.pop(number, None)
 
     async def leader_id(self) -> int | None:
-        """The leader that the node knows, if any."""
         try:
             found: int | None = (await self.ask(2.0, do="leader"))["result"]
         except (Gone, trio.TooSlowError):
@@ -151,36 +193,6 @@ class Member:
             waiting.close()
         if stream is not None:
             await trio.aclose_forcefully(stream)
-
-    def _send(self, signal_number: signal.Signals) -> None:
-        assert self._process is not None
-        assert self._process.pid is not None
-        os.kill(self._process.pid, signal_number)
-
-
-def has_stopped(pid: int | None) -> bool:
-    """Whether a signal has stopped the process."""
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state == "T"
-
-
-class AnyMember(Protocol):
-    """What faults need of a node and its process.  Faults return whether they have had an effect."""
-
-    id: int
-    is_paused: bool
-
-    @property
-    def is_running(self) -> bool: ...
-    def start(self, overrides: Mapping[str, str], /) -> None: ...
-    @property
-    def has_stopped(self) -> bool: ...
-    async def kill(self) -> bool: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    async def leader_id(self) -> int | None: ...
-    async def transfer_leadership(self, to: int, /) -> bool: ...
-    async def resign(self) -> bool: ...
 
 
 M = TypeVar("M", bound=AnyMember)

@@ -27,7 +27,7 @@ from kraft_trio.kv.responses import DeleteRangeResponse, PutResponse, RangeRespo
 from kraft_trio.protocol.request_ids import RANDOM_BITS, new_request_id
 from scripts.linearizability import server_process
 from scripts.linearizability.clients import PAUSE_S, WITHIN_S, Recorder, most_tries
-from scripts.linearizability.members import has_stopped
+from scripts.linearizability.members import AnyMember
 from scripts.linearizability.store import ALL, random_read, random_write, request_of, result_of
 from scripts.linearizability.surroundings import Surroundings
 
@@ -42,14 +42,11 @@ UNAVAILABLE: Final = (499, 500, 503, 504)
 """The statuses after which a write may have happened."""
 
 
-class ServerMember:
-    """A node, its process, if any, and its gateway.  It is used like `members.Member`."""
+class ServerMember(AnyMember):
+    """A node, its process, if any, and its gateway."""
 
     def __init__(self, node: NodeProcess, surroundings: Surroundings, quorum: Quorum) -> None:
-        self.id = node.id
-        self.is_paused = False
-        self._surroundings = surroundings
-        self._node = node
+        super().__init__(node, surroundings)
         self._quorum = quorum
         self._overrides: tuple[str, ...] = ()
         (self.port,) = free_ports(1)
@@ -69,25 +66,15 @@ class ServerMember:
         self._node.start(self._overrides, prefix=wrapper, environment={"PYTHONPATH": str(REPOSITORY)})
 
     async def kill(self) -> bool:
-        """Send SIGKILL and wait for the end; return whether that has ended the process."""
         self.is_paused = False
         await trio.to_thread.run_sync(self._node.kill)
         return self._node.exit_code == -signal.SIGKILL
 
-    def pause(self) -> None:
-        self._node.send(signal.SIGSTOP)
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self._node.send(signal.SIGCONT)
-        self.is_paused = False
-
     @property
-    def has_stopped(self) -> bool:
-        return has_stopped(self._node.pid)
+    def _pid(self) -> int:
+        return self._node.pid
 
     async def leader_id(self) -> int | None:
-        """The leader that the node knows, if any."""
         described = await trio.to_thread.run_sync(self._quorum.describe, self._node)
         return None if described is None else described.leader_id
 

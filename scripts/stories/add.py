@@ -21,8 +21,7 @@ def tell(story: Story) -> None:
             story.say(
                 f"Node {new.id} is formatted without voters and started. It follows as an observer, without a vote."
             )
-            story.format(new, "--no-initial-controllers")
-            story.start(new)
+            story.follow(new)
             story.expect(voters=voters, observers=[new])
             story.say(f"What would change if {new} became a voter?")
             story.quorum("add-controller", "-c", new.properties.name, "--dry-run")
@@ -34,8 +33,7 @@ def tell(story: Story) -> None:
 
         leader = story.leader()
         story.say(f"The quorum of three survives the loss of {leader}, its leader, which the quorum of one could not.")
-        story.kill(leader)
-        story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+        story.lose_leader(leader)
         story.start(leader)
         story.expect(voters=voters)
 

@@ -26,16 +26,12 @@ def tell(story: Story) -> None:
     with story.application():
         story.expect(voters=[one])
         story.say("Nodes 2 and 3 are formatted without voters and started. They need no command.")
-        for new in (two, three):
-            story.format(new, "--no-initial-controllers")
-        story.start(two, three)
+        story.follow(two, three)
         story.expect(voters=nodes)
 
         story.say("Node 3 loses its disk. It is formatted again under the same id, and started.")
-        story.kill(three)
         story.lose_disk(three)
-        story.format(three, "--no-initial-controllers")
-        story.start(three)
+        story.follow(three)
         story.say("The new incarnation removes the old one and takes its place.")
         story.expect(voters=nodes)
 

@@ -12,18 +12,14 @@ from scripts.stories.story import Story
 
 def tell(story: Story) -> None:
     nodes = one, two, three = story.make_nodes(1, 2, 3)
-    story.say("A quorum of three voters.")
-    story.begin_with(nodes)
-    story.start(*nodes)
+    story.three_voters(nodes)
     with story.application():
         story.expect(voters=nodes)
 
         story.say("The disk of node 3 fails. Its new disk is formatted without voters.")
         lost, lost_directory_id = three.key, three.directory_id
-        story.kill(three)
         story.lose_disk(three)
-        story.format(three, "--no-initial-controllers")
-        story.start(three)
+        story.follow(three)
         story.say("The voters are the same as before. The blank node 3 is another replica, and an observer.")
         story.expect(voters=[one, two], gone=[lost], observers=[three])
 
@@ -35,10 +31,8 @@ def tell(story: Story) -> None:
 
         story.say("The same happens to node 2. This time one command does both steps.")
         lost = two.key
-        story.kill(two)
         story.lose_disk(two)
-        story.format(two, "--no-initial-controllers")
-        story.start(two)
+        story.follow(two)
         story.expect(voters=[one, three], gone=[lost], observers=[two])
         story.quorum("replace", "-i", "2")
         story.expect(voters=nodes)

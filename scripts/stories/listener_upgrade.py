@@ -28,8 +28,7 @@ def tell(story: Story) -> None:
         "controller.quorum.bootstrap.servers": ",".join(map(str, first.values())),
     }
     story.configure(broker, without_listener)
-    story.format(broker, "--no-initial-controllers")
-    story.start(broker)
+    story.follow(broker)
 
     def restart_with(node: Node, *names: str) -> None:
         """Stop each node, change its listeners, and start it.  The leader must learn of them before the next node's

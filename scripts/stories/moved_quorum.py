@@ -13,9 +13,7 @@ def tell(story: Story) -> None:
     voters = story.make_nodes(1, 2, 3)
     moved = dict(zip((1, 2, 3), story.free_endpoints(3), strict=True))
 
-    story.say("A quorum of three voters.")
-    story.begin_with(voters)
-    story.start(*voters)
+    story.three_voters(voters)
     story.expect(voters=voters)
 
     with story.application(*moved.values()):

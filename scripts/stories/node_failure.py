@@ -11,20 +11,16 @@ from scripts.stories.story import Story
 def tell(story: Story) -> None:
     one, two, three, four = story.make_nodes(1, 2, 3, 4)
     voters = [one, two, three]
-    story.say("A quorum of three voters.")
-    story.begin_with(voters)
-    story.start(*voters)
+    story.three_voters(voters)
     with story.application():
         story.expect(voters=voters)
         story.say("The machine of node 3 burns down.")
         failed, failed_directory_id = three.key, three.directory_id
-        story.kill(three)
         story.lose_disk(three)
         story.expect(voters=[one, two], gone=[failed])
 
         story.say("A new machine, node 4, follows the quorum.")
-        story.format(four, "--no-initial-controllers")
-        story.start(four)
+        story.follow(four)
         story.expect(voters=[one, two], gone=[failed], observers=[four])
 
         story.say("Node 4 becomes a voter. Then the failed node is removed.")
@@ -35,7 +31,6 @@ def tell(story: Story) -> None:
 
         leader = story.leader()
         story.say(f"The quorum can again lose any voter; here it loses {leader}, its leader.")
-        story.kill(leader)
-        story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+        story.lose_leader(leader)
         story.start(leader)
         story.expect(voters=[one, two, four])

@@ -167,8 +167,7 @@ def _lose_our_leader(pair: Pair, writer: RowWriter, primary: PatroniHost) -> Non
     history = pair.patronictl(primary, "history", SCOPE)
     killed_s = time.monotonic()
     with PrimaryWatch(primary) as watch:
-        story.kill(leader)
-        story.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+        story.lose_leader(leader)
         # Had Patroni not renewed its lease since, another host would lead by then.
         until_s = time.time() + TTL_S
 

@@ -17,14 +17,11 @@ from scripts.stories.story import Story
 def tell(story: Story) -> None:
     nodes = story.make_nodes(1, 2, 3, 4, 5, 6)
     first, second = nodes[:3], nodes[3:]
-    story.say("A quorum of three voters.")
-    story.begin_with(first)
-    story.start(*first)
+    story.three_voters(first)
     with story.application() as application:
         story.say("Three further nodes are formatted without voters, and follow.")
         for node in second:
-            story.format(node, "--no-initial-controllers")
-            story.start(node)
+            story.follow(node)
         story.expect(voters=first, observers=second)
 
         story.say("What would the leader do to make them the voters instead?")

@@ -10,9 +10,7 @@ from scripts.stories.story import Story
 
 def tell(story: Story) -> None:
     nodes = story.make_nodes(1, 2, 3)
-    story.say("A quorum of three voters.")
-    story.begin_with(nodes)
-    story.start(*nodes)
+    story.three_voters(nodes)
     with story.application():
         story.expect(voters=nodes)
         leader = story.leader()

@@ -35,7 +35,6 @@ def tell(story: Story) -> None:
     story.say("All three machines are lost.")
     old_cluster_id = story.cluster_id
     for node in old:
-        story.kill(node)
         story.lose_disk(node)
 
     story.say("A new cluster cannot have the old cluster's id.")
@@ -56,8 +55,7 @@ def tell(story: Story) -> None:
     with story.application():
         voters = [four]
         for node in (five, six):
-            story.format(node, "--no-initial-controllers")
-            story.start(node)
+            story.follow(node)
             story.quorum("add-controller", "-c", node.properties.name)
             voters = [*voters, node]
             story.expect(voters=voters)

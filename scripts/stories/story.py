@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,6 +166,18 @@ class Story:
             self.configure(node)
         self.kraft("storage", "format", "-t", self.cluster_id, "-c", node.properties.name, *flags)
 
+    def three_voters(self, nodes: Sequence[Node]) -> None:
+        """Begin with a running quorum of these."""
+        self.say("A quorum of three voters.")
+        self.begin_with(nodes)
+        self.start(*nodes)
+
+    def follow(self, *nodes: Node) -> None:
+        """Format nodes without voters, and start them: they follow as observers."""
+        for node in nodes:
+            self.format(node, "--no-initial-controllers")
+        self.start(*nodes)
+
     def start(self, *nodes: Node) -> None:
         for node in nodes:
             self.show_command("kraft", "server", "start", "-c", node.properties.name)
@@ -184,7 +196,14 @@ class Story:
         self.show_command("kill", "-9", str(node.pid))
         node.kill()
 
+    def lose_leader(self, leader: Node) -> None:
+        """Kill the leader, and wait for another one."""
+        self.kill(leader)
+        self.until("another leader", lambda quorum: quorum.leader_id != leader.id)
+
     def lose_disk(self, node: Node) -> None:
+        """Kill the node, and remove what it has stored."""
+        self.kill(node)
         self.show_command("rm", "-r", node.directory.name)
         shutil.rmtree(node.directory)
 

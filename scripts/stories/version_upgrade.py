@@ -34,8 +34,7 @@ def tell(story: Story) -> None:
         story.features("describe")
 
         story.say("Node 4 follows, but cannot become a voter.")
-        story.format(four, "--no-initial-controllers")
-        story.start(four)
+        story.follow(four)
         story.quorum("add-controller", "-c", four.properties.name, refused=True)
 
         story.say("kraft.version is upgraded to 1.")
