@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 Listener = Callable[[str, Mapping[str, Any]], object]
 """Called with each line and its fields, at whatever level.  It must neither block nor fail."""
@@ -32,23 +34,22 @@ def count_shortened_text() -> None:
 
 
 @contextmanager
-def naming_node(node_id: int) -> Iterator[None]:
+def _set(variable: ContextVar[T | None], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def naming_node(node_id: int) -> AbstractContextManager[None]:
     """While it is open, lines of this task name the node, and so do those of tasks started meanwhile."""
-    token = _node_id.set(node_id)
-    try:
-        yield
-    finally:
-        _node_id.reset(token)
+    return _set(_node_id, node_id)
 
 
-@contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def heard_by(listener: Listener) -> AbstractContextManager[None]:
     """While it is open, `listener` hears the lines of this task and of those started meanwhile."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return _set(_listener, listener)
 
 
 class Logger:

@@ -227,7 +227,7 @@ class AdminClient:
             lambda left_ms, topic: AlterPartitionReassignmentsRequest(
                 left_ms, (ReassignedPartition(topic, 0, replicas),)
             ),
-            _refusal_of_reassignment,
+            _first_refusal,
             timeout_ms,
         )
         if was_repeated and refusal.error == ErrorCode.no_reassignment_in_progress:
@@ -318,7 +318,7 @@ class AdminClient:
             "update features",
             UPDATE_FEATURES,
             lambda left_ms, _topic: UpdateFeaturesRequest(updates, left_ms, validate_only),
-            _refusal_of_features,
+            _first_refusal,
             timeout_ms,
         )
         refusal.raise_for("update features")
@@ -419,15 +419,8 @@ def _refusal_of_transfer(response: TransferLeadershipResponse) -> _Refusal:
     return _Refusal(response.error, response.error_message)
 
 
-def _refusal_of_reassignment(response: AlterPartitionReassignmentsResponse) -> _Refusal:
-    for result in response.results:
-        if result.error != ErrorCode.none:
-            return _Refusal(result.error, result.error_message)
-    return _Refusal(response.error, response.error_message)
-
-
-def _refusal_of_features(response: UpdateFeaturesResponse) -> _Refusal:
-    """Versions 0 and 1 have an error for each feature."""
+def _first_refusal(response: AlterPartitionReassignmentsResponse | UpdateFeaturesResponse) -> _Refusal:
+    """The error of a partition or, in versions 0 and 1, of a feature; otherwise that of the whole request."""
     for result in response.results:
         if result.error != ErrorCode.none:
             return _Refusal(result.error, result.error_message)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import trio
 
 from kraft_trio.actors.context.epoch_context import NodeContext
+from kraft_trio.actors.context.leader_asker import LeaderAsker
 from kraft_trio.actors.peers.network_client import NetworkClient
 from kraft_trio.actors.waiting.published import Published
 from kraft_trio.channels import Reply, deliver, drain
-from kraft_trio.errors import NetworkError, NodeClosedError, UnsupportedVersionError
+from kraft_trio.errors import NetworkError, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.messages import QuorumView, ReadIndexRequested, Stamp
 from kraft_trio.protocol.read_barrier import ReadIndex
@@ -23,31 +24,22 @@ log = get_logger(__name__)
 MAILBOX_SIZE = 1024
 
 
-class ReadIndexLookup:
+class ReadIndexLookup(LeaderAsker):
     """The reads of one node's application.  Reads that begin while the leader is being asked share the next request.
 
     `client` is used for nothing else, because a connection serves one request at a time.
     """
 
     def __init__(
-        self,
-        context: NodeContext,
-        client: NetworkClient,
-        view: Published[QuorumView],
-        has_ended: Callable[[], bool],
+        self, context: NodeContext, client: NetworkClient, view: Published[QuorumView], has_ended: Callable[[], bool]
     ) -> None:
-        self._context = context
-        self._client = client
-        self._view = view
-        self._has_ended = has_ended
+        super().__init__(context, client, view, has_ended)
         self._mailbox, self._inbox = trio.open_memory_channel[ReadIndexRequested](MAILBOX_SIZE)
 
     async def read_index(self) -> ReadIndex:
         """Wait for a leader that can tell it.  Raises NodeClosedError."""
         while True:
-            view = await self._view.wait_for(lambda view: self._has_ended() or view.leader_id is not None)
-            if self._has_ended():
-                raise NodeClosedError("read_barrier: the node has stopped")
+            view = await self._until("read_barrier", lambda view: view.leader_id is not None)
             reply: Reply[ReadIndex | None] = Reply()
             if await deliver(view.leader_mailbox or self._mailbox, ReadIndexRequested(reply)):
                 try:
@@ -76,7 +68,7 @@ class ReadIndexLookup:
 
     async def _ask(self, view: QuorumView) -> ReadIndex | None:
         """Ask the leader of that view, as long as it is the leader that this node knows."""
-        endpoint = view.leader_endpoint(self._context.config.controller_listener_name)
+        endpoint = self._endpoint_of_leader(view)
         if endpoint is None:
             return None
         read_index: ReadIndex | None = None

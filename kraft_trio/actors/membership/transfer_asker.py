@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Final
 
 import trio
 
-from kraft_trio.actors.context.epoch_context import NodeContext
-from kraft_trio.actors.peers.network_client import NetworkClient
-from kraft_trio.actors.waiting.published import Published
+from kraft_trio.actors.context.leader_asker import LeaderAsker
 from kraft_trio.channels import Reply, deliver
-from kraft_trio.errors import NetworkError, NodeClosedError, OutcomeUnknownError, RefusedError
+from kraft_trio.errors import NetworkError, OutcomeUnknownError, RefusedError
 from kraft_trio.messages import QuorumView, TransferLeadershipReceived
 from kraft_trio.wire.api import TRANSFER_LEADERSHIP
 from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
+WHAT: Final = "transfer leadership"
 
-class TransferAsker:
+
+class TransferAsker(LeaderAsker):
     """Repeats the request at each new leader until the chosen voter leads."""
-
-    def __init__(
-        self,
-        context: NodeContext,
-        client: NetworkClient,
-        view: Published[QuorumView],
-        has_ended: Callable[[], bool],
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._view = view
-        self._has_ended = has_ended
 
     async def transfer(self, voter_id: int, timeout_ms: int) -> int:
         """Return the epoch that the voter leads.
@@ -41,7 +29,7 @@ class TransferAsker:
         # The leader itself keeps the deadline.  The extra time is for its answer.
         with trio.move_on_at(deadline + self._context.config.request_timeout_ms / 1000):
             while trio.current_time() < deadline:
-                view = await self._until(lambda view: view.leader_id is not None)
+                view = await self._until(WHAT, lambda view: view.leader_id is not None)
                 problem = f"node {view.leader_id} was asked and did not answer"
                 answer = await self._ask(view, voter_id, deadline)
                 if answer.error == ErrorCode.none:
@@ -49,7 +37,8 @@ class TransferAsker:
                         return view.epoch
                     problem = f"node {view.leader_id} has resigned, and no successor was known"
                     view = await self._until(
-                        lambda now, old=view.epoch: now.epoch > old and now.leader_id is not None  # type: ignore[misc]
+                        WHAT,
+                        lambda now, old=view.epoch: now.epoch > old and now.leader_id is not None,  # type: ignore[misc]
                     )
                     if view.leader_id == voter_id:
                         return view.epoch
@@ -61,17 +50,11 @@ class TransferAsker:
                     raise RefusedError(f"transfer leadership to node {voter_id}: {answer.error_message}")
         raise OutcomeUnknownError(f"transfer leadership to node {voter_id}: not done in {timeout_ms} ms: {problem}")
 
-    async def _until(self, condition: Callable[[QuorumView], bool]) -> QuorumView:
-        view = await self._view.wait_for(lambda view: self._has_ended() or condition(view))
-        if self._has_ended():
-            raise NodeClosedError("transfer leadership: the node has stopped")
-        return view
-
     async def _ask(self, view: QuorumView, voter_id: int, deadline: float) -> TransferLeadershipResponse:
         reply: Reply[TransferLeadershipResponse] = Reply()
         if await deliver(view.voter_changes, TransferLeadershipReceived(voter_id, deadline, reply)):
             return await reply.receive()
-        endpoint = view.leader_endpoint(self._context.config.controller_listener_name)
+        endpoint = self._endpoint_of_leader(view)
         if endpoint is None:
             reason = f"it is not known where leader {view.leader_id} listens"
             return TransferLeadershipResponse(ErrorCode.not_leader_or_follower, reason)
