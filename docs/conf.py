@@ -9,9 +9,21 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 REPOSITORY = Path(__file__).parent.parent
+HOW_TO = (
+    *("start-a-quorum", "watch", "dashboard", "secure", "change-voters", "snapshots", "recover", "runbook", "witness"),
+    *("program-with-a-node", "test-a-state-machine", "key-value-store"),
+    *("query-with-spark", "stream-with-spark", "audit-with-spark", "deploy-spark"),
+)
+"""As readers need them; others follow."""
 KINDS = {
     "Start": "docs/start/*",
-    "How-to": "docs/how-to/*",
+    "How-to": "\n".join(
+        f"docs/how-to/{page}"
+        for page in (
+            *HOW_TO,
+            *sorted({path.stem for path in (REPOSITORY / "docs" / "how-to").glob("*.md")} - {*HOW_TO}),
+        )
+    ),
     "Reference": "docs/reference/*",
     "API": "docs/reference/api/*",
     "Explanation": "docs/explanation/*",
@@ -38,6 +50,8 @@ autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 html_theme = "furo"
 html_title = "kraft-trio"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
