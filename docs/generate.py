@@ -57,6 +57,7 @@ from kraft_trio.spark.stream_options import LIVE_OPTIONS
 from kraft_trio.spark.write_options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
+from kraft_trio.testing import VirtualCluster
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
@@ -377,6 +378,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "public-names": public_names,
     "methods-node": lambda: methods(kraft_trio.Node, explained=_explained_methods()),
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
+    "methods-admin-client": lambda: methods(kraft_trio.AdminClient),
+    "methods-virtual-cluster": lambda: methods(VirtualCluster),
     "methods-cluster": lambda: methods(Cluster),
     "methods-machine": lambda: methods(Machine),
     "interop-matrix": interop_matrix,
