@@ -243,12 +243,32 @@ def invariants() -> str:
 def public_names() -> str:
     """Those that the page does not name elsewhere."""
     elsewhere = _PART.sub("", (DOCUMENTS / "reference" / "library.md").read_text())
-    names = [f"`{name}`" for name in kraft_trio.__all__ if not re.search(rf"\b{name}\b", elsewhere)]
+    others = [name for name in kraft_trio.__all__ if name not in {error.__name__ for error in _errors()}]
+    names = [f"`{name}`" for name in others if not re.search(rf"\b{name}\b", elsewhere)]
     return textwrap.fill(", ".join(names) + ".", 120) + "\n"
 
 
-def methods(cls: type, *, explained: Collection[str] = ()) -> str:
-    """The public methods and properties of a class, each with the first sentence of its docstring."""
+def errors() -> str:
+    """The public errors, each with its docstring."""
+    rows = ((f"`{one.__name__}`", f"`{one.__mro__[1].__name__}`", _whole(one)) for one in _errors())
+    return table(("error", "is a", "meaning"), rows)
+
+
+def _errors() -> list[type]:
+    named = [getattr(kraft_trio, name) for name in kraft_trio.__all__]
+    return [one for one in named if inspect.isclass(one) and issubclass(one, kraft_trio.KraftError)]
+
+
+def _whole(named: object) -> str:
+    return " ".join((inspect.getdoc(named) or "").split())
+
+
+def _first_sentence_of(named: object) -> str:
+    return first_sentence(inspect.getdoc(named) or "")
+
+
+def methods(cls: type, *, explained: Collection[str] = (), of: Callable[[object], str] = _first_sentence_of) -> str:
+    """The public methods and properties of a class, each with what `of` takes from its docstring."""
     members: dict[str, Any] = {}
     for owner in cls.__mro__:
         if owner.__module__.startswith("kraft_trio."):
@@ -256,7 +276,7 @@ def methods(cls: type, *, explained: Collection[str] = ()) -> str:
     rows = []
     for name, member in members.items():
         if name[0] != "_" and name not in explained and (inspect.isfunction(member) or isinstance(member, property)):
-            rows.append((f"`{_call(name, member)}`", first_sentence(member.__doc__ or "")))
+            rows.append((f"`{_call(name, member)}`", of(member)))
     return table(("name", "what it does"), rows)
 
 
@@ -376,6 +396,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "scenario-steps": scenario_steps,
     "invariants": invariants,
     "public-names": public_names,
+    "errors": errors,
+    "methods-state-machine": lambda: methods(kraft_trio.StateMachine, of=_whole),
     "methods-node": lambda: methods(kraft_trio.Node, explained=_explained_methods()),
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
     "methods-admin-client": lambda: methods(kraft_trio.AdminClient),

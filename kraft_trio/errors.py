@@ -112,7 +112,10 @@ class RecordTooLargeError(NotAppendedError):
 
 
 class OutcomeUnknownError(KraftError):
-    """A request was sent and its outcome is unknown.  It took effect once or not at all."""
+    """A request was sent and its outcome is unknown.  It took effect once or not at all.
+
+    A command with a `request_id` may be executed again, on any node.  One without must not be repeated blindly.
+    """
 
     def __init__(self, message: str = "", *, request_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -129,11 +132,14 @@ class CommandFailed(KraftError):
 
 
 class RequestTooOldError(KraftError):
-    """The request was issued so long ago that nobody knows any more whether it was applied.  It was not applied now."""
+    """The request was issued so long ago that nobody knows whether it was applied.  It was not applied now."""
 
 
 class ResultLostError(KraftError):
-    """The command was applied, but its result is not known on this node."""
+    """The command was applied, but its result is not known on this node.
+
+    It came in a snapshot, could not be encoded, or has more than 1 MiB or 32768 objects, fields and elements.
+    """
 
 
 class RefusedError(NotAppendedError):
