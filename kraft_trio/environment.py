@@ -1,5 +1,6 @@
-"""Everything that differs between production and simulation
-(docs/explanation/decisions.md#tests-run-the-node-that-ships).
+"""Everything that differs between production and simulation.
+
+See docs/explanation/decisions.md#tests-run-the-node-that-ships.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Reads the status that a node tells (docs/reference/status.md#what-a-node-tells).  What is malformed counts as not
-told.
-"""
+"""Reads the status that a node reports (docs/reference/status.md#what-a-node-tells), and ignores what is malformed."""
 
 from __future__ import annotations
 

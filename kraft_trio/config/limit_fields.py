@@ -1,5 +1,6 @@
-"""The configuration keys that limit what others may demand of a node
-(docs/reference/limits.md#limits-that-are-configured).
+"""The configuration keys that limit what others may demand of a node.
+
+See docs/reference/limits.md#limits-that-are-configured.
 """
 
 from __future__ import annotations

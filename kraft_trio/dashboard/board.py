@@ -1,4 +1,4 @@
-"""The quorum as the page shows it, as JSON: docs/how-to/dashboard.md describes the fields."""
+"""The quorum as the page shows it, as JSON: docs/reference/status.md describes the fields."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class BadSituation(Exception):
 
 
 def situation_of_json(body: bytes) -> Situation:
-    """Read `{"claims": […], "report": …}`, whose fields docs/how-to/dashboard.md lists.  Raises BadSituation."""
+    """Read `{"claims": […], "report": …}`, whose fields docs/reference/status.md lists.  Raises BadSituation."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
-"""A replicated key-value store with etcd's vocabulary: a state machine of the library, and a gateway
-(docs/how-to/key-value-store.md).
+"""A replicated key-value store with etcd's vocabulary: a state machine of the library, and a gateway.
+
+See docs/how-to/key-value-store.md.
 """
 
 from kraft_trio.kv.command_serde import CommandSerde

@@ -1,5 +1,6 @@
-"""Limits how fast a leader takes requests for voter changes: a token bucket
-(docs/reference/limits.md#limits-that-are-configured).
+"""Limits how fast a leader takes requests for voter changes: a token bucket.
+
+See docs/reference/limits.md#limits-that-are-configured.
 """
 
 from __future__ import annotations

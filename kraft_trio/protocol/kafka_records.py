@@ -1,5 +1,6 @@
-"""Which records a log may take while replicas of Apache Kafka read it
-(docs/reference/kafka.md#records-that-kafka-can-read).
+"""Which records a log may take while replicas of Apache Kafka read it.
+
+See docs/reference/kafka.md#records-that-kafka-can-read.
 
 A replica of Kafka ends for good at a record that it cannot read, and again at each start.  Its controllers can read no
 records but their own on the topic of the metadata.

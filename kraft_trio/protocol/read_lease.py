@@ -1,5 +1,6 @@
-"""Leases, by which a leader answers reads without asking a majority each time
-(docs/explanation/protocol.md#read-leases).
+"""Leases, by which a leader answers reads without asking a majority each time.
+
+See docs/explanation/protocol.md#read-leases.
 
 Each voter promises that, if it is elected, it commits nothing for a while.  After a majority has confirmed a round, no
 other leader can commit before that while is over.  All times are seconds, each on the clock of one node.

@@ -1,5 +1,6 @@
-"""Whole clusters in one process, in virtual time, with faults and checked by invariants; see
-docs/explanation/simulation.md.
+"""Whole clusters in one process, in virtual time, with faults and checked by invariants.
+
+See docs/explanation/simulation.md.
 
 `simulate` runs your function against a `Cluster` of real nodes over a simulated network and simulated disks.
 """

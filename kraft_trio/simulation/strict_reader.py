@@ -1,5 +1,6 @@
-"""A replica that passes for Apache Kafka's, and ends where Kafka would
-(docs/reference/kafka.md#records-that-kafka-can-read).
+"""A replica that passes for Apache Kafka's, and ends where Kafka would.
+
+See docs/reference/kafka.md#records-that-kafka-can-read.
 
 Its process runs this library's code.  It differs in two points: its connections name Kafka's software, and it reads
 every batch of its log as Kafka does, on the way in and at each start.

@@ -1,5 +1,6 @@
-"""Spark tables of the logs, snapshots and traces of any number of replicas; needs the extra `spark`
-(docs/how-to/query-with-spark.md).
+"""Spark tables of the logs, snapshots and traces of any number of replicas; needs the extra `spark`.
+
+See docs/how-to/query-with-spark.md.
 
 Importing this package does not import PySpark; calling its functions does.
 """

@@ -22,8 +22,9 @@ from kraft_trio.tracing.files import TraceFileError
 
 
 class TraceDataSource(DataSource):
-    """`spark.read.format("kraft-trace").load("traces/*")`.  docs/reference/spark.md describes its options and
-    columns.
+    """`spark.read.format("kraft-trace").load("traces/*")`.
+
+    docs/reference/spark.md describes its options and columns.
     """
 
     @classmethod

@@ -1,5 +1,6 @@
-"""Who writes the rows of a partition, in the terms of an idempotent producer
-(docs/explanation/exactly-once.md).
+"""Who writes the rows of a partition, in the terms of an idempotent producer.
+
+See docs/explanation/exactly-once.md.
 
 Every attempt at the same rows has the same identity, whichever process makes it, and whenever.
 """

@@ -1,4 +1,4 @@
-"""Tests of an application's state machine on a whole quorum, in virtual time: see docs/explanation/simulation.md.
+"""Tests of an application's state machine on a whole quorum, in virtual time: see docs/how-to/test-a-state-machine.md.
 
 `run` runs an asynchronous function in virtual time, and `open_cluster` in it opens a cluster of real nodes.  The
 fixture `kraft_cluster` of `kraft_trio.testing.pytest_plugin` does both.

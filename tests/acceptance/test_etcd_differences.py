@@ -1,5 +1,6 @@
-"""A gateway of a real node answers as etcd does, but for what docs/reference/key-value-store.md names.  Needs
-scripts/get-etcd.
+"""A gateway of a real node answers as etcd does, but for what docs/reference/key-value-store.md names.
+
+Needs scripts/get-etcd.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The three rules that make separate actors safe (docs/explanation/architecture.md); each test fails when its rule is
-taken out.
+"""The three rules that make separate actors safe (docs/explanation/architecture.md).
+
+Each test fails when its rule is taken out.
 """
 
 from __future__ import annotations

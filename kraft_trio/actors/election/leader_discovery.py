@@ -37,8 +37,9 @@ EXPECTED_ERRORS = frozenset(
 
 
 class LeaderDiscovery:
-    """Asks one bootstrap server after another who leads (docs/reference/kafka.md#finding-the-leader; KAFKA-17030,
-    KAFKA-17751).
+    """Asks one bootstrap server after another who leads (KAFKA-17030, KAFKA-17751).
+
+    docs/reference/kafka.md#finding-the-leader shows that Kafka does so, too.
 
     It tells Election of each leader, appends nothing, and ends when Election becomes Follower.
     """

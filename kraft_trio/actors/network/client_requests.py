@@ -45,8 +45,9 @@ MAX_RESOURCES_WITH_MESSAGE = 10
 
 
 class ClientRequests:
-    """One topic with one partition, led by the leader of the quorum
-    (docs/explanation/decisions.md#one-topic-one-partition).
+    """One topic with one partition, led by the leader of the quorum.
+
+    See docs/explanation/decisions.md#one-topic-one-partition.
     """
 
     def __init__(

@@ -47,8 +47,9 @@ NO_NODES: Final[Nodes] = {}
 
 
 class ClusterRequests:
-    """One topic with one partition, led by the leader of the quorum
-    (docs/explanation/decisions.md#one-topic-one-partition).
+    """One topic with one partition, led by the leader of the quorum.
+
+    See docs/explanation/decisions.md#one-topic-one-partition.
     """
 
     def __init__(self, context: NodeContext, view: Published[QuorumView], forwarder: NetworkClient) -> None:

@@ -1,4 +1,4 @@
-"""Checks on voter-change requests before they reach the coordinator (docs/reference/kafka.md#voter-changes)."""
+"""Checks on voter-change requests before they reach the coordinator (docs/reference/kafka.md#order-of-checks)."""
 
 from __future__ import annotations
 

@@ -229,8 +229,9 @@ class LeaderReplication:
         return appended.next_offset
 
     def _produce(self, message: ProduceReceived) -> None:
-        """Accept one client batch, and answer when it is committed
-        (docs/explanation/decisions.md#one-topic-one-partition).
+        """Accept one client batch, and answer when it is committed.
+
+        See docs/explanation/decisions.md#one-topic-one-partition.
         """
         if self._held is not None:
             self._held.append(message)

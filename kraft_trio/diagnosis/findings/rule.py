@@ -1,6 +1,4 @@
-"""One row of the table of findings: when it is asked, what it finds, and how docs/how-to/start-a-quorum.md describes
-it.
-"""
+"""One row of the table of findings: when it is asked, what it finds, and what docs/reference/findings.md says of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that a quorum must never break, one class each; docs/explanation/simulation.md lists them."""
+"""The rules that a quorum must never break, one class each; docs/reference/simulator.md lists them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Check:
     name: str
     """The file's name without extension."""
     invariant: int | None
-    """The invariant's number in docs/explanation/simulation.md; None for checks without one, such as file integrity."""
+    """The invariant's number in docs/reference/simulator.md; None for checks without one, such as file integrity."""
     title: str
     """What must hold."""
     reads: tuple[str, ...]

@@ -1,5 +1,6 @@
-"""The file `boot-counter`: how often a process on this directory has advertised itself
-(docs/explanation/protocol.md#gossip).
+"""The file `boot-counter`: how often a process on this directory has advertised itself.
+
+See docs/explanation/protocol.md#gossip.
 
 One line of JSON and its CRC-32C, like quorum-state, replaced atomically and durably.  Kafka ignores it.
 """

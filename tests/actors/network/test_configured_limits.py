@@ -1,6 +1,4 @@
-"""Each limit of docs/reference/limits.md#limits-that-are-configured is what its key says, and its metric counts what
-exceeds it.
-"""
+"""Each limit of docs/reference/limits.md is what its key says, and its metric counts what exceeds it."""
 
 from __future__ import annotations
 
