@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,3 +29,15 @@ def wait_until(
         if time.monotonic() > deadline:
             raise Overdue(f"not within {seconds:g} s: {what} (last answer: {answer!r})")
         time.sleep(interval_seconds)
+
+
+def wait_patiently(what: str, probe: Callable[[], T | None], seconds: float) -> T:
+    """Like `wait_until`, with a probe that waits itself: what is overdue for it once may come later.  Raises
+    Overdue."""
+
+    def once() -> T | None:
+        with suppress(Overdue):
+            return probe()
+        return None
+
+    return wait_until(what, once, seconds)

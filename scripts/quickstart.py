@@ -18,6 +18,7 @@ from harness.node import NodeProcess, stop_all
 from harness.ports import free_ports
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.protocol.types import Endpoint
+from scripts.common.run import interruptible
 
 NODE_IDS = (1, 2, 3)
 STOP_WITHIN_S = 10
@@ -90,10 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="a three-voter quorum on this machine")
     parser.add_argument("--once", action="store_true", help="stop after the records and the status were shown")
     once = parser.parse_args().once
-    # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
+    with interruptible(), tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
         base = Path(directory)
         free = free_ports(2 * len(NODE_IDS))
         nodes = [Node(node_id, base / f"node-{node_id}", port) for node_id, port in zip(NODE_IDS, free, strict=False)]

@@ -7,25 +7,24 @@ producers got.
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import attrs
 import click
 import trio
 
-from harness.node import NodeProcess
 from harness.quorum import Quorum
-from harness.waiting import Overdue, wait_until
+from harness.waiting import wait_patiently, wait_until
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import KraftError, NetworkError, OutcomeUnknownError
 from kraft_trio.spark import session
 from scripts.common.background import Background
+from scripts.common.run import running
+from scripts.common.verdict import Verdict
 from tests.spark.live.micro_batches import MicroBatches
 from tests.spark.live.reading import command, committed_rows
 from tests.spark.live.to_parquet import ToParquet
@@ -148,36 +147,20 @@ def _wait_until(moment: float, query: Query) -> None:
 
 def _kill_leader(quorum: Quorum) -> None:
     """The node is started again a moment later, and comes back when it can."""
-    leader = wait_until("a leader", lambda: _leader(quorum), PATIENCE_SECONDS)
+    leader = wait_patiently("a leader", quorum.leader, PATIENCE_SECONDS)
     leader.kill()
     time.sleep(DOWN_SECONDS)
     leader.start()
 
 
-def _leader(quorum: Quorum) -> NodeProcess | None:
-    with suppress(Overdue):
-        return quorum.leader()
-    return None
-
-
 def _voters(quorum: Quorum) -> list[int]:
-    def described() -> list[int] | None:
-        with suppress(Overdue):
-            return sorted(voter.key.id for voter in quorum.described_by_leader()[1].voters)
-        return None
-
-    return wait_until("a leader", described, PATIENCE_SECONDS)
+    described = wait_patiently("a leader", quorum.described_by_leader, PATIENCE_SECONDS)[1]
+    return sorted(voter.key.id for voter in described.voters)
 
 
 def _caught_up(quorum: Quorum) -> int:
     """The end of the log that all nodes have."""
-
-    def end() -> int | None:
-        with suppress(Overdue):
-            return quorum.wait_until_caught_up()
-        return None
-
-    return wait_until("all nodes catch up", end, PATIENCE_SECONDS)
+    return wait_patiently("all nodes catch up", quorum.wait_until_caught_up, PATIENCE_SECONDS)
 
 
 def _change(quorum: Quorum, voters_seen: list[list[int]], *, added: bool) -> None:
@@ -227,22 +210,21 @@ def _compared(
 @click.option("--without-spark", is_flag=True, help="Call the reader as Spark does, without Java.")
 def main(seconds: float, kills: int, without_spark: bool) -> None:
     """Run the soak and print the results as JSON; exit with 1 unless output and log are equal."""
-    with tempfile.TemporaryDirectory(prefix="spark-soak-") as name:
-        directory = Path(name)
-        quorum = Quorum(directory, VOTERS, observers=1)
-        spark = None if without_spark else session("local[2]", "spark-soak", {"spark.local.dir": str(directory)})
+    with running("spark-soak", "query") as run:
+        quorum = Quorum(run.home, VOTERS, observers=1)
+        spark = None if without_spark else session("local[2]", "spark-soak", {"spark.local.dir": str(run.home)})
         try:
             for node in quorum.nodes.values():
                 node.start()
-            query = MicroBatches(quorum, **OPTIONS) if spark is None else ToParquet(spark, quorum, directory, **OPTIONS)
+            query = MicroBatches(quorum, **OPTIONS) if spark is None else ToParquet(spark, quorum, run.home, **OPTIONS)
             outcome = soak(quorum, query, seconds, kills)
         finally:
             if spark is not None:
                 spark.stop()
             quorum.kill_all()
-    click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
-    if not outcome.is_exact:
-        raise SystemExit(1)
+        click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
+        broken = () if outcome.is_exact else ("its output and the log differ",)
+        run.judged(Verdict("the output of the query", broken=broken, held="is the log"))
 
 
 if __name__ == "__main__":

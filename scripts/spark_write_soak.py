@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,10 @@ from typing import Final
 import attrs
 import click
 
-from harness.node import NodeProcess
 from harness.quorum import Quorum
-from harness.waiting import Overdue, wait_until
+from harness.waiting import wait_patiently, wait_until
+from scripts.common.run import running
+from scripts.common.verdict import Verdict
 from scripts.spark_write_query import PARTITIONS, ROWS
 from tests.spark.conftest import SCRUBBED
 from tests.spark.live.reading import committed_rows
@@ -186,11 +186,6 @@ class Outcome:
     def is_exact(self) -> bool:
         return not (self.missing or self.repeated or self.out_of_order)
 
-    def table(self) -> str:
-        rows = [("kind", "kills"), *((kind, str(number)) for kind, number in self.kills.items())]
-        rows.append(("all", str(sum(self.kills.values()))))
-        return "\n".join(f"{kind:<10}{number:>6}" for kind, number in rows)
-
 
 def judge(numbers: Sequence[int], micro_batches: int) -> tuple[int, int, int]:
     """How many rows of the micro-batches that are done are missing, and how many rows are repeated or out of order.
@@ -230,7 +225,7 @@ def soak(quorum: Quorum, query: Query, kills: Mapping[str, int], seed: int) -> O
         wait_until(f"{wanted} micro-batches are done", is_done, PATIENCE_S, 0.5)
     finally:
         query.end()
-    wait_until("all nodes catch up", lambda: _caught_up(quorum), PATIENCE_S)
+    wait_patiently("all nodes catch up", quorum.wait_until_caught_up, PATIENCE_S)
     numbers = [int((value or b"").decode().rstrip(".")) for _, value in committed_rows(quorum.nodes[1])]
     missing, repeated, out_of_order = judge(numbers, query.done)
     recognized = query.repeated_rows()
@@ -276,21 +271,9 @@ def _kill(kind: str, quorum: Quorum, query: Query, choose: random.Random) -> Non
             query.kill_driver()
             query.start()
         case "leader":
-            leader = wait_until("a leader", lambda: _leader(quorum), PATIENCE_S)
+            leader = wait_patiently("a leader", quorum.leader, PATIENCE_S)
             leader.kill()
             leader.start()
-
-
-def _leader(quorum: Quorum) -> NodeProcess | None:
-    with suppress(Overdue):
-        return quorum.leader()
-    return None
-
-
-def _caught_up(quorum: Quorum) -> int | None:
-    with suppress(Overdue):
-        return quorum.wait_until_caught_up()
-    return None
 
 
 @click.command()
@@ -304,10 +287,9 @@ def _caught_up(quorum: Quorum) -> int | None:
 def main(tasks: int, leaders: int, executors: int, drivers: int, master: str, at_least_once: bool, seed: int) -> None:
     """Run the soak, print a table of the kills and the results as JSON; exit with 1 unless each row is there once."""
     kills = {"task": tasks, "leader": leaders, "executor": executors, "driver": drivers}
-    with tempfile.TemporaryDirectory(prefix="spark-write-soak-", ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        quorum = Quorum(directory)
-        query = Query(quorum, directory / "query", master, exactly_once=not at_least_once)
+    with running("spark-write-soak", "query") as run:
+        quorum = Quorum(run.home)
+        query = Query(quorum, run.home / "query", master, exactly_once=not at_least_once)
         try:
             quorum.start()
             outcome = soak(quorum, query, kills, seed)
@@ -317,10 +299,11 @@ def main(tasks: int, leaders: int, executors: int, drivers: int, master: str, at
         finally:
             query.end()
             quorum.kill_all()
-    click.echo(outcome.table())
-    click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
-    if not outcome.is_exact:
-        raise SystemExit(1)
+        click.echo(json.dumps({**attrs.asdict(outcome), "exact": outcome.is_exact}, indent=2))
+        for kind, number in kills.items():
+            run.judged(Verdict(kind, {"kills": str(number)}, held="survived"))
+        broken = () if outcome.is_exact else ("rows are missing, repeated or out of order",)
+        run.judged(Verdict("the rows", {"kills": str(sum(kills.values()))}, broken, held="are there once, in order"))
 
 
 if __name__ == "__main__":

@@ -72,11 +72,10 @@ def running(name: str, what: str, keep: Path | None = None) -> Iterator[Run]:
     `what` is what the verdicts are about, and `keep` a folder that survives; otherwise it is a temporary one.  The
     block ends its own processes, also when the script is interrupted.
     """
-    with ExitStack() as stack:
-        # A shell may start it in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
-        for stop, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, _interrupt)):
-            stack.callback(signal.signal, stop, signal.signal(stop, handler))
-        home = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"kraft-{name}-")))
+    with interruptible(), ExitStack() as stack:
+        home = keep or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix=f"kraft-{name}-", ignore_cleanup_errors=True))
+        )
         home.mkdir(parents=True, exist_ok=True)
         run = Run(home, what)
         try:
@@ -84,6 +83,18 @@ def running(name: str, what: str, keep: Path | None = None) -> Iterator[Run]:
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         sys.exit(run.end())
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGINT and SIGTERM raise KeyboardInterrupt in the block.
+
+    A shell may start a script in the background with SIGINT ignored, and a service manager stops it with SIGTERM.
+    """
+    with ExitStack() as stack:
+        for stop, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, _interrupt)):
+            stack.callback(signal.signal, stop, signal.signal(stop, handler))
+        yield
 
 
 def _interrupt(*_: object) -> None:

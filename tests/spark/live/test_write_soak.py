@@ -18,7 +18,7 @@ def test_every_row_is_written_once(spark: SparkSession, make_quorum: MakeQuorum,
     quorum = make_quorum(3)
     quorum.start()
     outcome = soak(quorum, Query(quorum, tmp_path / "query", MASTER), KILLS, seed=1)
-    print(outcome.table())
+    print(outcome)
     assert outcome.is_exact, outcome
     assert sum(outcome.kills.values()) == 50
     assert outcome.rows >= ROWS
