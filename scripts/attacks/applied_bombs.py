@@ -17,6 +17,4 @@ def play(arena: Arena) -> None:
     bombs.play(arena, every=10, key=b"k")
     follower = arena.followers[0]
     follower.kill()
-    follower.start()
-    follower.wait_until_listening()
-    arena.wait_until_follows(follower)
+    arena.start_again(follower)

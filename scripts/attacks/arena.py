@@ -6,7 +6,7 @@ import contextlib
 import random
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -103,6 +103,12 @@ class Arena:
         """Until the well-behaved writer has got so many more records committed.  Raises Overdue."""
         wanted = len(self.writer.acknowledged) + count
         wait_until(f"{count} commits", lambda: len(self.writer.acknowledged) >= wanted, HANG_S)
+
+    def start_again(self, node: NodeProcess, prefix: Sequence[str] = ()) -> None:
+        """Start a node that was killed, and wait until it follows.  Raises Overdue."""
+        node.start(prefix=prefix)
+        node.wait_until_listening()
+        self.wait_until_follows(node)
 
     def wait_until_follows(self, node: NodeProcess) -> None:
         """Until the leader knows that the node has what is committed now.  Raises Overdue."""

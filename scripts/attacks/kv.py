@@ -23,7 +23,7 @@ from kraft_trio.kv.requests import (
     TxnRequest,
 )
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
-from scripts.attacks.arena import HANG_S, Arena
+from scripts.attacks.arena import HANG_S, Arena, refusable
 from scripts.attacks.quorum import KV, WITH_KEYS
 from scripts.attacks.requests import produce_frame
 
@@ -65,6 +65,17 @@ def ask(arena: Arena, node: NodeProcess, path: str, body: bytes, seconds: float 
 def ask_gateway(arena: Arena, command: Any, node: NodeProcess | None = None) -> int:
     """Send a request to the gateway of the leader, or of another node; return the HTTP status."""
     return ask(arena, node or arena.leader, _PATHS[type(command)], dumps(command))[0]
+
+
+def insist(arena: Arena, command: Any) -> None:
+    """Send a request to the leader's gateway until it is accepted.  Raises Overdue."""
+
+    def is_accepted() -> bool:
+        with refusable():
+            return ask_gateway(arena, command) == 200
+        return False
+
+    wait_until(f"{type(command).__name__} is accepted", is_accepted, HANG_S)
 
 
 def produce(arena: Arena, commands: Sequence[Command | bytes]) -> None:
@@ -113,9 +124,7 @@ def restart_a_follower(arena: Arena) -> None:
     """It applies the whole log again."""
     follower = arena.followers[0]
     follower.kill()
-    follower.start()
-    follower.wait_until_listening()
-    arena.wait_until_follows(follower)
+    arena.start_again(follower)
     wait_until(f"node {follower.id} answers", lambda: _is_answered(arena, follower), REPLAY_S)
     check_alike(arena)
 

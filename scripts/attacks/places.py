@@ -29,6 +29,4 @@ def play(arena: Arena) -> None:
         follower = arena.followers[0]
         follower.kill()
         arena.wait_for_commits(20)
-        follower.start(prefix=OPEN_FILES)
-        follower.wait_until_listening()
-        arena.wait_until_follows(follower)
+        arena.start_again(follower, prefix=OPEN_FILES)

@@ -22,9 +22,7 @@ def play(arena: Arena) -> None:
         follower.kill()
         tear(follower, arena.epoch, cut)
         arena.wait_for_commits(5)
-        follower.start()
-        follower.wait_until_listening()
-        arena.wait_until_follows(follower)
+        arena.start_again(follower)
 
 
 def hostile_batch(base_offset: int, leader_epoch: int) -> bytes:
