@@ -103,11 +103,10 @@ async def demand_commit(cluster: Cluster, within_s: float) -> None:
     begins, began_at_s = len(operations), cluster.now_s
     while not any(o.kind in ("append", EXECUTE) and o.outcome is Outcome.OK for o in operations[begins:]):
         if cluster.now_s >= began_at_s + within_s:
+            demands = Demands(cluster)
             asked = f"clients have written since {began_at_s:.3f} s, and a majority of the voters reach each other"
-            running = "; ".join(_described(cluster, node) for node in sorted(cluster.machines))
-            facts = (asked, f"{within_s:.1f} s later: {running}")
-            cluster.violate(COMMITS, facts, sorted(cluster.machines))
-            await trio.sleep_forever()
+            running = "; ".join(_described(cluster, node) for node in demands.everyone)
+            await demands.violated(COMMITS, (asked, f"{within_s:.1f} s later: {running}"), demands.everyone)
         await sleep(LOOK_EVERY_S)
 
 
