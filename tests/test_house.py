@@ -104,8 +104,19 @@ def _keys(*, replicas: Sequence[Fields]) -> list[int]: ...
 def _is_plain(request: Request) -> bool: ...
 API = Api(fields_of_response=lambda response, _: {}, error_response=lambda error, _: Response(error))
 """
+    text += """
+Listeners = Annotated[Endpoints, Via(Pairs, read=Endpoints, write="{}.items()")]
+Sent = Annotated[Key, Via(Int32, write=lambda key: key.id)]
+"""
     found = conversions.conversions({"wire/apis/vote.py": text, "wire/schema.py": text})
-    assert [name for _, name in found] == ["_fields_of_request", "_keys", "_request_of_fields", "fields_of_response"]
+    assert [name for _, name in found] == [
+        "Endpoints",
+        "_fields_of_request",
+        "_keys",
+        "_request_of_fields",
+        "fields_of_response",
+        "lambda key: key.id",
+    ]
 
 
 def test_words(tmp_path: Path) -> None:

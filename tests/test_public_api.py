@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 from uuid import UUID
 
 import attrs
@@ -24,7 +25,7 @@ from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
 
-OF_PYTHON = {"Sequence", "Mapping", "None", "ValueError"}
+OF_PYTHON = {"Sequence", "Mapping", "None", "Optional", "UUID", "ValueError"}
 
 _CLASS = re.compile(r"\b[A-Z]\w+")
 _ERROR = re.compile(r"\b\w+Error\b")
@@ -58,8 +59,8 @@ def test_what_clients_take_return_and_raise_is_public() -> None:
     for name in kraft_trio.client.__all__:
         public = getattr(kraft_trio.client, name)
         assert public is getattr(kraft_trio, name)
-        for field in attrs.fields(public) if attrs.has(public) else ():
-            mentioned |= dict.fromkeys(_CLASS.findall(str(field.type)), f"{name}.{field.name}")
+        for field, hint in get_type_hints(public).items() if attrs.has(public) else ():
+            mentioned |= dict.fromkeys(_CLASS.findall(str(hint)), f"{name}.{field}")
     assert {name: where for name, where in mentioned.items() if name not in {*kraft_trio.__all__, *OF_PYTHON}} == {}
 
 

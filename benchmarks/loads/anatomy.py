@@ -24,7 +24,7 @@ from kraft_trio import Node, load_config, open_node
 
 VALUE: Final = b"x" * 1024
 CODEC: Final = ("encode_request", "encode_response_parts", "decode_request", "decode_response")
-TEMPLATES: Final = {"frame": "encoded", "parts": "encoded", "read": "decoded"}
+TEMPLATES: Final = {"parts": "encoded", "read": "decoded"}
 """What the methods of the templates of frames do, instead of the codec."""
 
 Operations = Callable[[int], Awaitable[object]]
@@ -101,7 +101,7 @@ def calls(profile: cProfile.Profile) -> Counter[str]:
         counted[f"calls: {_part(file)}"] += times
         if function in CODEC and file.endswith("wire/codec.py"):
             counted[f"messages {function[:2]}coded"] += times
-        if function in TEMPLATES and file.endswith(("wire/fetch_frames.py", "wire/produce_frames.py")):
+        if function in TEMPLATES and file.endswith("wire/frame_templates.py"):
             counted[f"messages {TEMPLATES[function]}"] += times
     return counted
 

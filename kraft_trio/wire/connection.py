@@ -19,7 +19,7 @@ from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.codec import decode_response, encode_request, response_correlation_id
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.fetch_frames import FetchFrames
+from kraft_trio.wire.frame_templates import Frames
 from kraft_trio.wire.framing import Frame, FrameReader
 from kraft_trio.wire.network import Session
 
@@ -40,7 +40,7 @@ class Connection:
         self._stream = stream
         self._reader = FrameReader(stream, limit)
         self._client_id = client_id
-        self._fetches = FetchFrames()
+        self._fetches = Frames(FETCH)
         self._correlation_id = -1
         self._busy = False
         self._session: Session | None = getattr(stream, "session", None)

@@ -6,7 +6,6 @@ The frame is three unsigned varints before the message: frame version 1, the rec
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,8 +14,7 @@ import attrs
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.wire.metadata_schemas import SCHEMAS
-from kraft_trio.wire.schema import EntityShape, FieldShape
-from kraft_trio.wire.schema_reader import message_reader
+from kraft_trio.wire.schema import Field, Structure
 
 MAX_ELEMENTS: Final = 100_000
 """The most array elements and tagged fields in one record."""
@@ -49,27 +47,36 @@ class MetadataFrame:
         if schema is None:
             raise ProtocolError(f"metadata record: no record has the API key {self.api_key}")
         try:
-            shape = schema.shape(self.version)
+            read = schema.reader(self.version)
         except ValueError as error:
             raise ProtocolError(str(error)) from error
-        return _shown(shape, message_reader(shape)(self.message, 0, MAX_ELEMENTS))
+        return _shown(schema.structure(self.version), read(self.message, 0, MAX_ELEMENTS))
 
 
-def _shown(shape: EntityShape, fields: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {field.name: _value(field, fields[field.name]) for field in shape.fields}
-    tagged = {field.name: field for field in shape.tagged if fields[field.name] != field.default}
-    return shown | {name: _value(field, fields[name]) for name, field in tagged.items()}
+def kafkas_name(name: str) -> str:
+    """The name that Kafka's tools have for a field: `broker_id` is brokerId."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
-def _value(field: FieldShape, value: Any) -> Any:
+def _shown(structure: Structure, record: Any) -> dict[str, Any]:
+    values = [(field, getattr(record, field.attribute or field.name)) for field in structure.all_fields]
+    return {
+        kafkas_name(field.name): _value(field, value)
+        for field, value in values
+        if field.tag is None or value != field.default
+    }
+
+
+def _value(field: Field, value: Any) -> Any:
     if field.is_array and value is not None:
         return [_element(field, element) for element in value]
     return _element(field, value)
 
 
-def _element(field: FieldShape, value: Any) -> Any:
-    if field.entity is not None:
-        return _shown(field.entity, value)
+def _element(field: Field, value: Any) -> Any:
+    if field.structure is not None:
+        return _shown(field.structure, value)
     if isinstance(value, UUID):
         return directory_id_to_text(value)
     return b64encode(value).decode() if isinstance(value, bytes) else value

@@ -1,7 +1,7 @@
-"""The schemas of Apache Kafka's metadata records (KIP-631), as `kraft_trio.wire.schema` writes them.
+"""Apache Kafka's metadata records (KIP-631), as `kraft_trio.wire.fields` declares messages.
 
-A line without indentation begins a record, with its API key, its name and its versions.  Its fields follow.  All of
-Kafka 4.4's records are here.  Newer versions of a record only add fields, so older releases have the same ones.
+All of Kafka 4.4's records are here.  Newer versions of a record only add fields, so older releases have the same ones.
+Kafka's names of the fields are these in camel case.
 """
 
 from __future__ import annotations
@@ -9,189 +9,307 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Annotated, Any, Final
 
 import attrs
 
-from kraft_trio.wire.schema import EntityShape, structure_shape
+from kraft_trio.wire.fields import Bool, Bytes, Float64, Int8, Int16, Int32, Int64, Place, String, Uint16, Uuid
+from kraft_trio.wire.schema import Structure, structure_of
+from kraft_trio.wire.schema_reader import Reader, message_reader
 
-_SCHEMAS: Final = """\
-0 RegisterBrokerRecord 0-4
-    brokerId: int32
-    isMigratingZkBroker: bool 2+
-    incarnationId: uuid
-    brokerEpoch: int64
-    endPoints: [BrokerEndpoint]
-        name: string
-        host: string
-        port: uint16
-        securityProtocol: int16
-    features: [BrokerFeature]
-        name: string
-        minSupportedVersion: int16
-        maxSupportedVersion: int16
-    rack: string?
-    fenced: bool
-    inControlledShutdown: bool 1+
-    logDirs: [uuid] 3+ tag 0
-    cordonedLogDirs: [uuid]? 4+ tag 1 = null
-1 UnregisterBrokerRecord 0
-    brokerId: int32
-    brokerEpoch: int64
-2 TopicRecord 0
-    name: string
-    topicId: uuid
-3 PartitionRecord 0-2
-    partitionId: int32
-    topicId: uuid
-    replicas: [int32]
-    isr: [int32]
-    removingReplicas: [int32]
-    addingReplicas: [int32]
-    leader: int32
-    leaderRecoveryState: int8 tag 0
-    leaderEpoch: int32
-    partitionEpoch: int32
-    directories: [uuid] 1+
-    eligibleLeaderReplicas: [int32]? 2+ tag 1 = null
-    lastKnownElr: [int32]? 2+ tag 2 = null
-4 ConfigRecord 0
-    resourceType: int8
-    resourceName: string
-    name: string
-    value: string?
-5 PartitionChangeRecord 0-2
-    partitionId: int32
-    topicId: uuid
-    isr: [int32]? tag 0 = null
-    leader: int32 tag 1 = -2
-    replicas: [int32]? tag 2 = null
-    removingReplicas: [int32]? tag 3 = null
-    addingReplicas: [int32]? tag 4 = null
-    leaderRecoveryState: int8 tag 5 = -1
-    directories: [uuid]? 1+ tag 8 = null
-    eligibleLeaderReplicas: [int32]? 2+ tag 6 = null
-    lastKnownElr: [int32]? 2+ tag 7 = null
-7 FenceBrokerRecord 0
-    id: int32
-    epoch: int64
-8 UnfenceBrokerRecord 0
-    id: int32
-    epoch: int64
-9 RemoveTopicRecord 0
-    topicId: uuid
-10 DelegationTokenRecord 0
-    owner: string
-    requester: string
-    renewers: [string]
-    issueTimestamp: int64
-    maxTimestamp: int64
-    expirationTimestamp: int64
-    tokenId: string
-11 UserScramCredentialRecord 0
-    name: string
-    mechanism: int8
-    salt: bytes
-    storedKey: bytes
-    serverKey: bytes
-    iterations: int32
-12 FeatureLevelRecord 0
-    name: string
-    featureLevel: int16
-14 ClientQuotaRecord 0
-    entity: [EntityData]
-        entityType: string
-        entityName: string?
-    key: string
-    value: float64
-    remove: bool
-15 ProducerIdsRecord 0
-    brokerId: int32
-    brokerEpoch: int64
-    nextProducerId: int64
-17 BrokerRegistrationChangeRecord 0-3
-    brokerId: int32
-    brokerEpoch: int64
-    fenced: int8 tag 0
-    inControlledShutdown: int8 1+ tag 1
-    logDirs: [uuid] 2+ tag 2
-    cordonedLogDirs: [uuid]? 3+ tag 3 = null
-18 AccessControlEntryRecord 0
-    id: uuid
-    resourceType: int8
-    resourceName: string
-    patternType: int8
-    principal: string
-    host: string
-    operation: int8
-    permissionType: int8
-19 RemoveAccessControlEntryRecord 0
-    id: uuid
-20 NoOpRecord 0
-21 ZkMigrationStateRecord 0
-    zkMigrationState: int8
-22 RemoveUserScramCredentialRecord 0
-    name: string
-    mechanism: int8
-23 BeginTransactionRecord 0
-    name: string? tag 0 = null
-24 EndTransactionRecord 0
-25 AbortTransactionRecord 0
-    reason: string? tag 0 = null
-26 RemoveDelegationTokenRecord 0
-    tokenId: string
-27 RegisterControllerRecord 0
-    controllerId: int32
-    incarnationId: uuid
-    zkMigrationReady: bool
-    endPoints: [ControllerEndpoint]
-        name: string
-        host: string
-        port: uint16
-        securityProtocol: int16
-    features: [ControllerFeature]
-        name: string
-        minSupportedVersion: int16
-        maxSupportedVersion: int16
-28 ClearElrRecord 0
-    topicName: string
-29 UnregisterControllerRecord 0
-    controllerId: int32
-"""
+
+@attrs.frozen
+class RegisteredEndpoint:
+    name: String
+    host: String
+    port: Uint16
+    security_protocol: Int16
+
+
+@attrs.frozen
+class RegisteredFeature:
+    name: String
+    min_supported_version: Int16
+    max_supported_version: Int16
+
+
+@attrs.frozen
+class RegisterBrokerRecord:
+    broker_id: Int32
+    is_migrating_zk_broker: Annotated[Bool, Place(since=2)]
+    incarnation_id: Uuid
+    broker_epoch: Int64
+    end_points: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
+    rack: String | None
+    fenced: Bool
+    in_controlled_shutdown: Annotated[Bool, Place(since=1)]
+    log_dirs: Annotated[tuple[Uuid, ...], Place(since=3, tag=0)] = ()
+    cordoned_log_dirs: Annotated[tuple[Uuid, ...] | None, Place(since=4, tag=1)] = None
+
+
+@attrs.frozen
+class UnregisterBrokerRecord:
+    broker_id: Int32
+    broker_epoch: Int64
+
+
+@attrs.frozen
+class TopicRecord:
+    name: String
+    topic_id: Uuid
+
+
+@attrs.frozen
+class PartitionRecord:
+    partition_id: Int32
+    topic_id: Uuid
+    replicas: tuple[Int32, ...]
+    isr: tuple[Int32, ...]
+    removing_replicas: tuple[Int32, ...]
+    adding_replicas: tuple[Int32, ...]
+    leader: Int32
+    leader_epoch: Int32
+    partition_epoch: Int32
+    directories: Annotated[tuple[Uuid, ...], Place(since=1)]
+    leader_recovery_state: Annotated[Int8, Place(tag=0)] = 0
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, Place(since=2, tag=1)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, Place(since=2, tag=2)] = None
+
+
+@attrs.frozen
+class ConfigRecord:
+    resource_type: Int8
+    resource_name: String
+    name: String
+    value: String | None
+
+
+@attrs.frozen
+class PartitionChangeRecord:
+    partition_id: Int32
+    topic_id: Uuid
+    isr: Annotated[tuple[Int32, ...] | None, Place(tag=0)] = None
+    leader: Annotated[Int32, Place(tag=1)] = -2
+    replicas: Annotated[tuple[Int32, ...] | None, Place(tag=2)] = None
+    removing_replicas: Annotated[tuple[Int32, ...] | None, Place(tag=3)] = None
+    adding_replicas: Annotated[tuple[Int32, ...] | None, Place(tag=4)] = None
+    leader_recovery_state: Annotated[Int8, Place(tag=5)] = -1
+    directories: Annotated[tuple[Uuid, ...] | None, Place(since=1, tag=8)] = None
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, Place(since=2, tag=6)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, Place(since=2, tag=7)] = None
+
+
+@attrs.frozen
+class FenceBrokerRecord:
+    id: Int32
+    epoch: Int64
+
+
+@attrs.frozen
+class UnfenceBrokerRecord:
+    id: Int32
+    epoch: Int64
+
+
+@attrs.frozen
+class RemoveTopicRecord:
+    topic_id: Uuid
+
+
+@attrs.frozen
+class DelegationTokenRecord:
+    owner: String
+    requester: String
+    renewers: tuple[String, ...]
+    issue_timestamp: Int64
+    max_timestamp: Int64
+    expiration_timestamp: Int64
+    token_id: String
+
+
+@attrs.frozen
+class UserScramCredentialRecord:
+    name: String
+    mechanism: Int8
+    salt: Bytes
+    stored_key: Bytes
+    server_key: Bytes
+    iterations: Int32
+
+
+@attrs.frozen
+class FeatureLevelRecord:
+    name: String
+    feature_level: Int16
+
+
+@attrs.frozen
+class QuotaEntity:
+    entity_type: String
+    entity_name: String | None
+
+
+@attrs.frozen
+class ClientQuotaRecord:
+    entity: tuple[QuotaEntity, ...]
+    key: String
+    value: Float64
+    remove: Bool
+
+
+@attrs.frozen
+class ProducerIdsRecord:
+    broker_id: Int32
+    broker_epoch: Int64
+    next_producer_id: Int64
+
+
+@attrs.frozen
+class BrokerRegistrationChangeRecord:
+    broker_id: Int32
+    broker_epoch: Int64
+    fenced: Annotated[Int8, Place(tag=0)] = 0
+    in_controlled_shutdown: Annotated[Int8, Place(since=1, tag=1)] = 0
+    log_dirs: Annotated[tuple[Uuid, ...], Place(since=2, tag=2)] = ()
+    cordoned_log_dirs: Annotated[tuple[Uuid, ...] | None, Place(since=3, tag=3)] = None
+
+
+@attrs.frozen
+class AccessControlEntryRecord:
+    id: Uuid
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+@attrs.frozen
+class RemoveAccessControlEntryRecord:
+    id: Uuid
+
+
+@attrs.frozen
+class NoOpRecord:
+    pass
+
+
+@attrs.frozen
+class ZkMigrationStateRecord:
+    zk_migration_state: Int8
+
+
+@attrs.frozen
+class RemoveUserScramCredentialRecord:
+    name: String
+    mechanism: Int8
+
+
+@attrs.frozen
+class BeginTransactionRecord:
+    name: Annotated[String | None, Place(tag=0)] = None
+
+
+@attrs.frozen
+class EndTransactionRecord:
+    pass
+
+
+@attrs.frozen
+class AbortTransactionRecord:
+    reason: Annotated[String | None, Place(tag=0)] = None
+
+
+@attrs.frozen
+class RemoveDelegationTokenRecord:
+    token_id: String
+
+
+@attrs.frozen
+class RegisterControllerRecord:
+    controller_id: Int32
+    incarnation_id: Uuid
+    zk_migration_ready: Bool
+    end_points: tuple[RegisteredEndpoint, ...]
+    features: tuple[RegisteredFeature, ...]
+
+
+@attrs.frozen
+class ClearElrRecord:
+    topic_name: String
+
+
+@attrs.frozen
+class UnregisterControllerRecord:
+    controller_id: Int32
 
 
 @attrs.frozen
 class RecordSchema:
     """A kind of record.  `type_name` is how Kafka's tools print it, as in TOPIC_RECORD."""
 
-    name: str
+    record: type[Any]
     max_version: int
-    fields: str
+
+    @property
+    def name(self) -> str:
+        return self.record.__name__
 
     @property
     def type_name(self) -> str:
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).upper()
 
-    def shape(self, version: int) -> EntityShape:
+    def structure(self, version: int) -> Structure:
         """Its fields in that version.  Raises ValueError unless 0 <= version <= `max_version`."""
         if not 0 <= version <= self.max_version:
             raise ValueError(f"{self.name}: version {version}, expected 0 to {self.max_version}")
-        return _shape(self, version)
+        return _structure(self, version)
+
+    def reader(self, version: int) -> Reader:
+        """The function that reads that version.  Raises ValueError as `structure` does."""
+        return _reader(self, version, self.structure(version))
 
 
 @cache
-def _shape(schema: RecordSchema, version: int) -> EntityShape:
-    return structure_shape(schema.fields, schema.name, version, flexible=True)
+def _structure(schema: RecordSchema, version: int) -> Structure:
+    return structure_of(schema.record, version, flexible=True)
 
 
-def _parsed() -> dict[int, RecordSchema]:
-    found = {}
-    for part in re.split(r"^(?=\d)", _SCHEMAS, flags=re.MULTILINE)[1:]:
-        head, _, fields = part.partition("\n")
-        key, name, versions = head.split(" ")
-        found[int(key)] = RecordSchema(name, int(versions.rpartition("-")[2]), fields)
-    return found
+@cache
+def _reader(schema: RecordSchema, version: int, structure: Structure) -> Reader:
+    return message_reader(structure, schema.name)
 
 
-SCHEMAS: Final[Mapping[int, RecordSchema]] = _parsed()
+SCHEMAS: Final[Mapping[int, RecordSchema]] = {
+    0: RecordSchema(RegisterBrokerRecord, 4),
+    1: RecordSchema(UnregisterBrokerRecord, 0),
+    2: RecordSchema(TopicRecord, 0),
+    3: RecordSchema(PartitionRecord, 2),
+    4: RecordSchema(ConfigRecord, 0),
+    5: RecordSchema(PartitionChangeRecord, 2),
+    7: RecordSchema(FenceBrokerRecord, 0),
+    8: RecordSchema(UnfenceBrokerRecord, 0),
+    9: RecordSchema(RemoveTopicRecord, 0),
+    10: RecordSchema(DelegationTokenRecord, 0),
+    11: RecordSchema(UserScramCredentialRecord, 0),
+    12: RecordSchema(FeatureLevelRecord, 0),
+    14: RecordSchema(ClientQuotaRecord, 0),
+    15: RecordSchema(ProducerIdsRecord, 0),
+    17: RecordSchema(BrokerRegistrationChangeRecord, 3),
+    18: RecordSchema(AccessControlEntryRecord, 0),
+    19: RecordSchema(RemoveAccessControlEntryRecord, 0),
+    20: RecordSchema(NoOpRecord, 0),
+    21: RecordSchema(ZkMigrationStateRecord, 0),
+    22: RecordSchema(RemoveUserScramCredentialRecord, 0),
+    23: RecordSchema(BeginTransactionRecord, 0),
+    24: RecordSchema(EndTransactionRecord, 0),
+    25: RecordSchema(AbortTransactionRecord, 0),
+    26: RecordSchema(RemoveDelegationTokenRecord, 0),
+    27: RecordSchema(RegisterControllerRecord, 0),
+    28: RecordSchema(ClearElrRecord, 0),
+    29: RecordSchema(UnregisterControllerRecord, 0),
+}
 """By API key."""

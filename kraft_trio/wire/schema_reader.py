@@ -1,25 +1,25 @@
-"""Reads the bytes of a message into `Fields`, following a shape of `schema`.
+"""Reads a message from bytes, by what its class declares.
 
 A peer's lengths and counts are checked before they are used: against the rest of the frame, and, for array elements and
 tagged fields, against a limit for the whole frame.  That limit matters because an element costs tens of microseconds
 until it is answered, however few bytes it takes.  A message that breaks a rule raises ProtocolError, naming the field.
 
-The readers are generated, one function for each message (`reader_source`).  To print one, use
-`inspect.getsource(message_reader(shape))`.
+The readers are generated, one function for each message and version (`reader_source`).  To print one, use
+`inspect.getsource(api.reader(…))`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Final, NoReturn, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.wire.error_codes import ERROR_CODES, ErrorCode
 from kraft_trio.wire.reader_source import compile_reader
-from kraft_trio.wire.schema import EntityShape, Fields
+from kraft_trio.wire.schema import Structure
 
 REQUEST_ELEMENTS: Final = 2000
 """The most array elements and tagged fields in one request.  Clients name a few hundred topics at most."""
@@ -27,14 +27,13 @@ RESPONSE_ELEMENTS: Final = 10_000
 """The most array elements and tagged fields in one response.  DescribeQuorum lists every observer."""
 
 
-Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Fields]
+Reader: TypeAlias = Callable[[bytes | bytearray, int, int], Any]
 """`read(frame, position, elements_left)` reads the message that fills the rest of the frame.  Raises ProtocolError."""
 
 
-@cache
-def message_reader(shape: EntityShape) -> Reader:
-    """The compiled reader of a message."""
-    return compile_reader(shape, _NAMES)
+def message_reader(structure: Structure, title: str) -> Reader:
+    """Compile the reader of a message; refusals and tracebacks name the `title`."""
+    return compile_reader(structure, title, _NAMES)
 
 
 def _long_varint(data: bytes | bytearray, start: int) -> tuple[int, int]:
@@ -124,6 +123,10 @@ def _refuse_elements(name: str) -> NoReturn:
     )
 
 
+def _refuse_not_one(name: str) -> NoReturn:
+    raise ProtocolError(f"{name}: exactly one topic with one partition was expected")
+
+
 def _refuse_tag(tag: int, previous: int) -> NoReturn:
     raise ProtocolError(f"tagged field {tag} after {previous}: tags must ascend")
 
@@ -148,6 +151,7 @@ _NAMES: Final = {
     "refuse_text": refuse_text,
     "refuse_count": _refuse_count,
     "refuse_elements": _refuse_elements,
+    "refuse_not_one": _refuse_not_one,
     "refuse_tag": _refuse_tag,
     "refuse_tag_size": _refuse_tag_size,
 }

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from struct import Struct, calcsize
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
+from kraft_trio.wire.fields import FORMATS
 from kraft_trio.wire.generated_function import FunctionSource
-from kraft_trio.wire.schema import FIXED_FORMATS, EntityShape, FieldShape
+from kraft_trio.wire.schema import Field, Form, Structure
+
+Reach: TypeAlias = Callable[[str], str]
+"""The expression for an attribute of the object that is written."""
 
 
 def unsigned_varint(value: int) -> bytes:
@@ -30,16 +35,14 @@ def unsigned_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def compile_writer(shape: EntityShape, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """Compile `write(chunks, fields)`, which appends the pieces of the structure to a list."""
-    source = _WriterSource(names)
-    source.structure(shape, "fields")
-    return source.compiled(f"writer of {shape.name}")
+def compile_writer(structure: Structure, title: str, names: Mapping[str, Any]) -> Callable[..., Any]:
+    """Compile `write(chunks, message)`, which appends the pieces of the message to a list."""
+    return _WriterSource(names).compiled(structure, title)
 
 
 class _WriterSource:
     def __init__(self, names: Mapping[str, Any]) -> None:
-        self._source = FunctionSource("def write(chunks, fields):", names)
+        self._source = FunctionSource("def write(chunks, message):", names)
         self._target = "chunks"
         self._pieces: list[str] = []
         """Expressions for the bytes to add to the target next."""
@@ -47,18 +50,21 @@ class _WriterSource:
         self._arguments: list[str] = []
         """The `struct` format and arguments of the values of fixed size that follow the pieces."""
 
-    def compiled(self, title: str) -> Callable[..., Any]:
+    def compiled(self, structure: Structure, title: str) -> Callable[..., Any]:
+        for name, value, reason in structure.demands:
+            with self._source.block(f"if message.{name} != {self._source.constant('default', value)}:"):
+                self._source.line(f"refuse_version({reason!r})")
+        self._structure(structure, "message.{}".format)
         self._flush()
         self._source.line("return")
-        return self._source.compiled("write", title)
+        return self._source.compiled("write", f"writer of {title}")
 
-    def structure(self, shape: EntityShape, fields: str) -> None:
-        """Add the lines that write a structure; the expression `fields` is its Fields."""
-        for field in shape.fields:
-            self._value(field, shape.flexible, f"{fields}[{field.name!r}]")
-        if shape.tagged:
-            self._tagged_fields(shape.tagged, fields)
-        elif shape.flexible:
+    def _structure(self, structure: Structure, reach: Reach, *, is_inline: bool = False) -> None:
+        for field in structure.members:
+            self._member(field, structure.flexible, reach)
+        if structure.tagged:
+            self._tagged_fields(structure.tagged, reach)
+        elif structure.flexible and not is_inline:
             self._fixed("x")
 
     def _fixed(self, format: str, *arguments: str) -> None:
@@ -75,10 +81,10 @@ class _WriterSource:
             self._format, self._arguments = "", []
 
     def _packed(self, format: str, arguments: list[str]) -> str:
+        layout = Struct(">" + format)
         if not arguments:
-            return repr(bytes(len(format)))
-        pack = self._source.constant("pack", Struct(">" + format).pack)
-        return f"{pack}({', '.join(arguments)})"
+            return repr(layout.pack())
+        return f"{self._source.constant('pack', layout.pack)}({', '.join(arguments)})"
 
     def _flush(self) -> None:
         self._close_run()
@@ -96,38 +102,95 @@ class _WriterSource:
             yield
             self._flush()
 
-    def _value(self, field: FieldShape, flexible: bool, value: str) -> None:
-        if field.is_array:
-            self._array(field, flexible, value)
-        elif field.entity is not None:
-            if not value.isidentifier():
-                value = self._bound("fields", value)
-            self.structure(field.entity, value)
-        elif field.is_fixed:
-            self._fixed(
-                FIXED_FORMATS[field.kind], f"{value}.int.to_bytes(16, 'big')" if field.kind == "uuid" else value
-            )
-        else:
-            self._bytes(field, flexible, value)
-
     def _bound(self, stem: str, value: str) -> str:
         variable = self._source.variable(stem)
         self._source.line(f"{variable} = {value}")
         return variable
 
-    def _length(self, field: FieldShape, flexible: bool, length: str) -> None:
+    def _member(self, field: Field, flexible: bool, reach: Reach) -> None:
+        if field.form is Form.NEST:
+            assert field.structure is not None
+            self._structure(field.structure, reach)
+        elif field.form is Form.ONLY:
+            self._only(field, flexible, reach)
+        elif field.form is Form.GROUPS:
+            self._groups(field, flexible, reach)
+        elif field.attribute is None:
+            self._constant(field, flexible)
+        else:
+            self._value(field, flexible, self._reached(field, reach))
+
+    def _reached(self, field: Field, reach: Reach) -> str:
+        """The expression for the value on the wire."""
+        assert field.attribute is not None
+        value, via = reach(field.attribute), field.via
+        if via is None or via.write is None:
+            return value
+        others = [reach(other) for other in via.beside]
+        if isinstance(via.write, str):
+            return f"({via.write.format(value, *others)})"
+        return f"{self._source.constant('via', via.write)}({', '.join((value, *others))})"
+
+    def _constant(self, field: Field, flexible: bool) -> None:
+        """A field without an attribute."""
+        if field.is_fixed:
+            if not field.default or field.default == UUID(int=0):
+                self._fixed(f"{calcsize('>' + FORMATS[field.kind])}x")
+            else:
+                self._fixed(FORMATS[field.kind], repr(field.default))
+            return
+        assert not field.default, f"{field.name} can only be empty or null"
+        self._length(field, flexible, "-1" if field.default is None else "0")
+
+    def _value(self, field: Field, flexible: bool, value: str) -> None:
+        if field.is_array:
+            self._array(field, flexible, value)
+        elif field.structure is not None:
+            self._object(field, value)
+        elif not field.is_fixed:
+            self._bytes(field, flexible, value)
+        elif field.kind == "uuid":
+            self._fixed(FORMATS["uuid"], f"{value}.bytes")
+        else:
+            self._fixed(FORMATS[field.kind], value)
+
+    def _object(self, field: Field, value: str) -> None:
+        structure = field.structure
+        assert structure is not None
+        assert structure.make is not None
+        make = structure.make
+        if not value.isidentifier() or make.none is not None:
+            value = self._bound(field.name, value)
+        if make.none is not None:
+            none = self._source.constant("none", make.type(*make.none))
+            with self._source.block(f"if {value} is None:"):
+                self._source.line(f"{value} = {none}")
+        self._structure(structure, self._reach_of(structure, value), is_inline=field.form is Form.INLINE)
+
+    def _reach_of(self, structure: Structure, value: str) -> Reach:
+        """`value` is a variable."""
+        assert structure.make is not None
+        if structure.make.type is not tuple:
+            return (value + ".{}").format
+        names = {name: self._source.variable("part") for name in structure.make.arguments}
+        self._source.line(f"{', '.join(names.values())}, = {value}")
+        return names.__getitem__
+
+    def _length(self, field: Field, flexible: bool, length: str) -> None:
         """Write the length before a string, byte string or array; -1 means null."""
-        if flexible:
+        if not flexible:
+            self._fixed("h" if field.kind == "string" and not field.is_array else "i", length)
+        elif length in ("-1", "0", "1"):
+            self._fixed("B", str(int(length) + 1))
+        else:
             plus_1 = self._bound("length", f"{length} + 1")
             self._piece(f"one_byte[{plus_1}] if {plus_1} < 128 else unsigned_varint({plus_1})")
-        else:
-            self._fixed("h" if field.kind == "string" and not field.is_array else "i", length)
 
-    def _refuse_null(self, field: FieldShape, value: str) -> None:
+    def _refuse_null(self, field: Field, value: str) -> None:
         with self._source.block(f"if {value} is None:"):
             self._source.line(f"refuse_null({field.name!r})")
 
-    def _bytes(self, field: FieldShape, flexible: bool, value: str) -> None:
+    def _bytes(self, field: Field, flexible: bool, value: str) -> None:
         source = self._source
         value = self._bound(field.name, value)
         length = f"len({value})"
@@ -147,7 +210,7 @@ class _WriterSource:
         self._length(field, flexible, length)
         self._piece(value)
 
-    def _array(self, field: FieldShape, flexible: bool, value: str) -> None:
+    def _array(self, field: Field, flexible: bool, value: str) -> None:
         values = self._bound(field.name, value)
         if field.nullable:
             with self._block(f"if {values} is None:"):
@@ -158,42 +221,92 @@ class _WriterSource:
             self._refuse_null(field, values)
             self._elements(field, flexible, values)
 
-    def _elements(self, field: FieldShape, flexible: bool, values: str) -> None:
+    def _elements(self, field: Field, flexible: bool, values: str) -> None:
         self._length(field, flexible, f"len({values})")
         element = self._source.variable("element")
         with self._block(f"for {element} in {values}:"):
-            self._value(FieldShape(field.name, field.kind, field.entity, False, False, None, None), flexible, element)
+            self._value(field.element, flexible, element)
 
-    def _tagged_fields(self, tagged: tuple[FieldShape, ...], fields: str) -> None:
+    def _groups(self, field: Field, flexible: bool, reach: Reach) -> None:
+        assert field.structure is not None
+        assert field.attribute is not None
+        *shared, array = field.structure.members
+        values = self._bound(field.name, reach(field.attribute))
+        key = self._source.constant("key", attrgetter(*field.unknown))
+        groups = self._bound("groups", f"({values},) if len({values}) == 1 else neighbours({values}, {key})")
+        self._length(field, flexible, f"len({groups})")
+        group = self._source.variable("group")
+        with self._block(f"for {group} in {groups}:"):
+            first = self._bound("first", f"{group}[0]")
+            for member in shared:
+                self._member(member, flexible, (first + ".{}").format)
+            self._elements(array, flexible, group)
+            if flexible:
+                self._fixed("x")
+
+    def _only(self, field: Field, flexible: bool, reach: Reach) -> None:
+        structure = field.structure
+        assert structure is not None
+        if field.unless is None:
+            self._length(field, flexible, "1")
+            self._structure(structure, reach)
+            return
+        with self._block(f"if {reach(field.unless)}:"):
+            self._length(field, flexible, "0")
+        with self._block("else:"):
+            name = structure.members[0].attribute
+            assert name is not None
+            with self._source.block(f"if not {reach(name)}:"):
+                self._source.line(f"refuse_no_topic({name!r})")
+            self._length(field, flexible, "1")
+            self._structure(structure, reach)
+
+    def _tagged_fields(self, tagged: tuple[Field, ...], reach: Reach) -> None:
         """Write the tagged fields that differ from their default, in the order of their tags (KIP-482)."""
         sent = self._bound("sent", "[]")
         self._flush()
         for field in tagged:
-            value = self._bound(field.name, f"{fields}[{field.name!r}]")
-            with self._block(self._differs(field, value)):
-                self._tagged_field(field, value, sent)
+            if field.form is Form.NEST:
+                assert field.structure is not None
+                leaves = [leaf for leaf in field.structure.members if leaf.attribute is not None]
+                differs = " or ".join(self._differs(leaf, self._reached(leaf, reach)) for leaf in leaves)
+                with self._block(f"if {differs}:"):
+                    self._tagged_field(field, "", sent, reach)
+            elif field.attribute is not None:
+                value = self._bound(field.name, self._reached(field, reach))
+                with self._block(f"if {self._differs(field, value)}:"):
+                    self._tagged_field(field, value, sent, reach)
         self._piece(f"one_byte[len({sent})]")
         self._flush()
         self._source.line(f"{self._target} += {sent}")
 
-    def _differs(self, field: FieldShape, value: str) -> str:
+    def _differs(self, field: Field, value: str) -> str:
         if field.kind == "uuid" and field.default == UUID(int=0):
-            return f"if {value}.int:"
+            return f"{value}.int"
         if field.default is None:
-            return f"if {value} is not None:"
-        return f"if {value} != {self._source.constant('default', field.default)}:"
+            return f"{value} is not None"
+        if field.is_array and not field.default:
+            return value
+        return f"{value} != {self._source.constant('default', field.default)}"
 
-    def _tagged_field(self, field: FieldShape, value: str, sent: str) -> None:
+    def _tagged_field(self, field: Field, value: str, sent: str, reach: Reach) -> None:
         """Append one chunk to `sent`: tag, size and value."""
+
+        def write() -> None:
+            if field.form is Form.NEST:
+                self._member(field, True, reach)
+            else:
+                self._value(field, True, value)
+
         tag = unsigned_varint(field.tag or 0)
         if _is_fixed(field):
-            self._value(field, True, value)
+            write()
             start = tag + unsigned_varint(calcsize(">" + self._format))
             written = self._packed(f"{len(start)}s{self._format}", [repr(start), *self._arguments])
             self._format, self._arguments = "", []
         else:
             outer, self._target = self._target, self._bound("written", "[]")
-            self._value(field, True, value)
+            write()
             self._flush()
             raw = self._bound("raw", f"b''.join({self._target})")
             self._target = outer
@@ -201,8 +314,8 @@ class _WriterSource:
         self._source.line(f"{sent}.append({written})")
 
 
-def _is_fixed(field: FieldShape) -> bool:
+def _is_fixed(field: Field) -> bool:
     """Whether the value always has the same size."""
-    if field.entity is None or field.is_array:
+    if field.structure is None or field.is_array:
         return field.is_fixed
-    return not field.entity.tagged and all(map(_is_fixed, field.entity.fields))
+    return not field.structure.tagged and all(map(_is_fixed, field.structure.members))

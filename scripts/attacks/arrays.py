@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+from harness.plain_messages import Plain, write_plain
 from harness.quorum import TOPIC
-from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.wire.api import APIS, FETCH, PRODUCE, Api
-from kraft_trio.wire.schema import ENTITY, EntityShape, Fields, FieldShape
+from kraft_trio.wire.schema import STRUCTURE, Field, Structure
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
-from kraft_trio.wire.schema_writer import Chunks, entity_writer
 from scripts.attacks.arena import LISTENERS, Arena, framed
 from scripts.attacks.requests import header_of
 
@@ -35,39 +34,34 @@ def play(arena: Arena) -> None:
 
 def frames(api: Api[Any, Any], version: int, cluster_id: str, count: int) -> Iterator[bytes]:
     """One for each array in the request, in which all the other arrays have one element."""
-    shape = api.shape("request", version)
-    write = entity_writer(shape)
-    for path in array_paths(shape):
-        chunks: Chunks = [header_of(api, version)]
-        try:
-            write(chunks, filled(shape, cluster_id, path, count))
-        except UnsupportedVersionError:
-            continue
-        yield framed(b"".join(chunks))
+    structure = api.structure("request", version)
+    for path in array_paths(structure):
+        yield framed(header_of(api, version) + write_plain(structure, filled(structure, cluster_id, path, count)))
 
 
-def array_paths(shape: EntityShape) -> Iterator[tuple[str, ...]]:
+def array_paths(structure: Structure) -> Iterator[tuple[str, ...]]:
     """The arrays of a structure and of the structures in it, each by the names that lead to it."""
-    for field in (*shape.fields, *shape.tagged):
+    for field in structure.all_fields:
         if field.is_array:
             yield (field.name,)
-        if field.entity is not None:
-            for rest in array_paths(field.entity):
+        if field.structure is not None:
+            for rest in array_paths(field.structure):
                 yield (field.name, *rest)
 
 
-def filled(shape: EntityShape, cluster_id: str, path: tuple[str, ...], count: int) -> Fields:
+def filled(structure: Structure, cluster_id: str, path: tuple[str, ...], count: int) -> Plain:
     """Plausible values; `count` equal elements in the array at `path`, one in the others."""
-    fields: Fields = {}
-    for field in (*shape.fields, *shape.tagged):
+    fields: Plain = {}
+    for field in structure.all_fields:
         rest = path[1:] if path[:1] == (field.name,) else ()
-        one = filled(field.entity, cluster_id, rest, count) if field.entity is not None else _value(field, cluster_id)
+        inner = field.structure
+        one = _value(field, cluster_id) if inner is None else filled(inner, cluster_id, rest, count)
         fields[field.name] = [one] * (count if path == (field.name,) else 1) if field.is_array else one
     return fields
 
 
-def _value(field: FieldShape, cluster_id: str) -> Any:
-    assert field.kind != ENTITY
+def _value(field: Field, cluster_id: str) -> Any:
+    assert field.kind != STRUCTURE
     if field.name == "cluster_id":
         return cluster_id
     if field.name == "acks":

@@ -1,7 +1,7 @@
-"""The functions of `wire/apis/` that convert between a message's class and a dict of its fields.
+"""The functions of `wire/apis/` that convert between what is on the wire and what the class of a message has.
 
-They are recognized by their signature: a parameter or the result is made of `Fields`.  A lambda is recognized by the
-keyword that it is passed by.
+They are those that a `Via` names (`wire/fields.py`).  In older commits they convert whole messages from and to dicts: a
+parameter or the result is made of `Fields`, and a lambda is recognized by the keyword that it is passed by.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ FIELDS: Final = "Fields"
 KEYWORDS: Final = ("fields_of_", "_of_fields")
 """Parts of the keywords by which converting lambdas are passed."""
 
+VIA: Final = "Via"
+DIRECTIONS: Final = ("read", "write")
+"""The keywords of its two functions."""
+
 
 def conversions(sources: Sources) -> list[tuple[str, str]]:
     """Path and name of each; a lambda has the name of the keyword that it is passed by."""
-    found = []
+    found: list[tuple[str, str]] = []
     for path, text in sources.items():
         if path.startswith(FOLDER):
             for node in ast.walk(ast.parse(text)):
@@ -30,7 +34,14 @@ def conversions(sources: Sources) -> list[tuple[str, str]]:
                     found.append((path, node.name))
                 elif isinstance(node, ast.keyword) and _is_converting_lambda(node):
                     found.append((path, str(node.arg)))
+                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VIA:
+                    found += [(path, ast.unparse(each.value)) for each in node.keywords if _is_function(each)]
     return sorted(found)
+
+
+def _is_function(keyword: ast.keyword) -> bool:
+    """Whether it is a direction of a Via, and no expression in a text."""
+    return keyword.arg in DIRECTIONS and not isinstance(keyword.value, ast.Constant)
 
 
 def _is_conversion(function: ast.FunctionDef) -> bool:

@@ -73,7 +73,7 @@ def _mechanisms(sources: package.Sources) -> dict[str, str]:
     return {
         "classes and functions with signals": _number(len({(path, owner) for path, owner, _ in found})),
         "of them, with a hand-written wait": _number(len(signals.mechanisms(found))),
-        "functions between dicts and messages": _number(len(conversions.conversions(sources))),
+        "functions that convert parts of messages": _number(len(conversions.conversions(sources))),
     }
 
 

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
+from harness.plain_messages import write_plain
 from kraft_trio.cli import run
 from kraft_trio.errors import ProtocolError
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
-from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from kraft_trio.wire.metadata_frame import decode_metadata_frame, kafkas_name
 from kraft_trio.wire.metadata_schemas import SCHEMAS
-from kraft_trio.wire.schema import EntityShape, FieldShape
-from kraft_trio.wire.schema_writer import entity_writer
+from kraft_trio.wire.schema import Field, Structure
 
 TOPIC_ID = UUID(int=5)
 TOPIC_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
@@ -30,10 +30,10 @@ KAFKAS = {
 }
 
 
-def value_of(field: FieldShape) -> Any:
+def value_of(field: Field) -> Any:
     """Some value that is not the default."""
-    if field.entity is not None:
-        one: Any = {inner.name: value_of(inner) for inner in (*field.entity.fields, *field.entity.tagged)}
+    if field.structure is not None:
+        one: Any = {inner.name: value_of(inner) for inner in field.structure.all_fields}
     else:
         one = {"string": "text", "bytes": b"\x01\x02", "bool": True, "uuid": TOPIC_ID, "float64": 1.5}.get(
             field.kind, 7
@@ -41,22 +41,20 @@ def value_of(field: FieldShape) -> Any:
     return [one, one] if field.is_array else one
 
 
-def shown(field: FieldShape, value: Any) -> Any:
+def shown(field: Field, value: Any) -> Any:
     if field.is_array:
         return [shown_one(field, one) for one in value]
     return shown_one(field, value)
 
 
-def shown_one(field: FieldShape, value: Any) -> Any:
-    if field.entity is not None:
-        return {inner.name: shown(inner, value[inner.name]) for inner in (*field.entity.fields, *field.entity.tagged)}
+def shown_one(field: Field, value: Any) -> Any:
+    if field.structure is not None:
+        return {kafkas_name(inner.name): shown(inner, value[inner.name]) for inner in field.structure.all_fields}
     return {"bytes": "AQI=", "uuid": TOPIC_TEXT}.get(field.kind, value)
 
 
-def framed(key: int, version: int, shape: EntityShape, fields: dict[str, Any]) -> bytes:
-    chunks: list[Any] = []
-    entity_writer(shape)(chunks, fields)
-    return bytes([1, key, version]) + b"".join(chunks)
+def framed(key: int, version: int, structure: Structure, fields: dict[str, Any]) -> bytes:
+    return bytes([1, key, version]) + write_plain(structure, fields)
 
 
 VERSIONS = [(key, version) for key, schema in SCHEMAS.items() for version in range(schema.max_version + 1)]
@@ -64,11 +62,12 @@ VERSIONS = [(key, version) for key, schema in SCHEMAS.items() for version in ran
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_every_record_is_decoded(key: int, version: int) -> None:
-    shape = SCHEMAS[key].shape(version)
-    fields = {field.name: value_of(field) for field in (*shape.fields, *shape.tagged)}
-    frame = decode_metadata_frame(framed(key, version, shape, fields))
+    structure = SCHEMAS[key].structure(version)
+    declared = structure.all_fields
+    fields = {field.name: value_of(field) for field in declared}
+    frame = decode_metadata_frame(framed(key, version, structure, fields))
     assert (frame.api_key, frame.version) == (key, version)
-    assert frame.fields() == {field.name: shown(field, fields[field.name]) for field in (*shape.fields, *shape.tagged)}
+    assert frame.fields() == {kafkas_name(field.name): shown(field, fields[field.name]) for field in declared}
 
 
 @pytest.mark.parametrize("name", KAFKAS)
@@ -79,9 +78,9 @@ def test_bytes_of_kafka(name: str) -> None:
 
 
 def test_a_tagged_field_with_its_default_is_left_out() -> None:
-    shape = SCHEMAS[5].shape(0)
-    defaults = {field.name: field.default for field in shape.tagged}
-    frame = decode_metadata_frame(framed(5, 0, shape, {**defaults, "partitionId": 3, "topicId": TOPIC_ID, "isr": []}))
+    structure = SCHEMAS[5].structure(0)
+    sent = {"partition_id": 3, "topic_id": TOPIC_ID, "isr": [], "leader": -2}
+    frame = decode_metadata_frame(framed(5, 0, structure, sent))
     assert frame.fields() == {"partitionId": 3, "topicId": TOPIC_TEXT, "isr": []}
 
 

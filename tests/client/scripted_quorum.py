@@ -168,7 +168,12 @@ class ScriptedQuorum:
                 assert request.endpoint_type == CONTROLLERS
                 metadata = self._metadata(MetadataRequest())
                 brokers = tuple(broker for broker in metadata.brokers if broker.id not in self.unregistered)
-                return DescribeClusterResponse(brokers, CLUSTER_ID, metadata.controller_id, CONTROLLERS)
+                return DescribeClusterResponse(
+                    brokers=brokers,
+                    cluster_id=CLUSTER_ID,
+                    controller_id=metadata.controller_id,
+                    endpoint_type=CONTROLLERS,
+                )
             case DESCRIBE_QUORUM.key:
                 return self._describe(request, is_leader)
             case INIT_PRODUCER_ID.key:

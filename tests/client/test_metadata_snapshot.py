@@ -15,6 +15,7 @@ from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.batches.batch import decode_records, peek_header
 from kraft_trio.storage.snapshots.snapshot_reader import open_snapshot
+from kraft_trio.wire.metadata_schemas import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from tests.support.kafka_leader import as_kafka
 from tests.support.metadata_records import NO_OP, change, metadata_record, register
 from tests.support.on_cluster import on_cluster
@@ -26,8 +27,8 @@ SETTINGS = {
     "metadata.max.retention.bytes": "0",
 }
 BACKUP = "/backup"
-BEGIN, END = metadata_record("BeginTransaction"), metadata_record("EndTransaction")
-ABORT = metadata_record("AbortTransaction")
+BEGIN, END = metadata_record(BeginTransactionRecord()), metadata_record(EndTransactionRecord())
+ABORT = metadata_record(AbortTransactionRecord())
 
 
 def saver_of(cluster: Cluster) -> SnapshotSaver:

@@ -14,8 +14,9 @@ import pytest
 from harness.command import kraft
 from harness.kafka import java
 from harness.waiting import wait_until
+from kraft_trio.wire.metadata_frame import kafkas_name
 from kraft_trio.wire.metadata_schemas import SCHEMAS
-from kraft_trio.wire.schema import EntityShape, FieldShape
+from kraft_trio.wire.schema import Field, Structure
 from tests.interop.kafka_broker import Broker
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 from tests.interop.kafka_schemas import includes, schemas_in
@@ -49,12 +50,12 @@ def kafkas_fields(fields: list[dict[str, Any]], version: int) -> Mapping[str, ob
     }
 
 
-def our_fields(shape: EntityShape) -> Mapping[str, object]:
-    def of(field: FieldShape) -> object:
-        kind = "structures" if field.entity is not None else "[]" * field.is_array + field.kind
-        return kind, field.nullable, field.tag, our_fields(field.entity) if field.entity is not None else None
+def our_fields(structure: Structure) -> Mapping[str, object]:
+    def of(field: Field) -> object:
+        kind = "structures" if field.structure is not None else "[]" * field.is_array + field.kind
+        return kind, field.nullable, field.tag, our_fields(field.structure) if field.structure is not None else None
 
-    return {field.name: of(field) for field in (*shape.fields, *shape.tagged)}
+    return {kafkas_name(field.name): of(field) for field in structure.all_fields}
 
 
 def test_our_schemas_are_those_of_kafka() -> None:
@@ -65,7 +66,7 @@ def test_our_schemas_are_those_of_kafka() -> None:
         assert SCHEMAS[key].name == schema["name"]
         assert SCHEMAS[key].max_version >= int(last or first)
         for version in range(int(first), int(last or first) + 1):
-            ours = our_fields(SCHEMAS[key].shape(version))
+            ours = our_fields(SCHEMAS[key].structure(version))
             assert ours == kafkas_fields(schema["fields"], version), f"{schema['name']}, version {version}"
             in_order = [name for name, field in ours.items() if field[2] is None]  # type: ignore[index]
             kafkas = kafkas_fields(schema["fields"], version)

@@ -10,13 +10,13 @@ import pytest
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.apis.controllers_only import CONTROLLERS_ONLY
 from kraft_trio.wire.descriptor import Api
-from kraft_trio.wire.schema import ENTITY, EntityShape, FieldShape
+from kraft_trio.wire.schema import STRUCTURE, Structure
+from kraft_trio.wire.schema import Field as OurField
 from tests.interop.kafka_schemas import includes, schemas_in
 
 OUR_TAGS = 10_000
 """The first tag of fields of our own."""
-STRUCTURE = "structure"
-SAME = {ENTITY: STRUCTURE, "error_code": "int16", "records": "bytes"}
+SAME = {"error_code": "int16", "records": "bytes"}
 """Types with the same bytes."""
 
 Field = tuple[str, bool, bool, object]
@@ -47,14 +47,14 @@ def kafkas_fields(fields: list[dict[str, Any]], structures: Mapping[str, list[di
     return in_order, tagged
 
 
-def our_fields(shape: EntityShape) -> Fields:
-    def of(field: FieldShape) -> Field:
+def our_fields(structure: Structure) -> Fields:
+    def of(field: OurField) -> Field:
         kind = SAME.get(field.kind, field.kind)
-        inner = None if field.entity is None else our_fields(field.entity)
+        inner = None if field.structure is None else our_fields(field.structure)
         return kind, field.is_array, field.nullable, inner
 
-    tagged = {field.tag: of(field) for field in shape.tagged if field.tag is not None and field.tag < OUR_TAGS}
-    return [of(field) for field in shape.fields], tagged
+    tagged = {field.tag: of(field) for field in structure.tagged if field.tag is not None and field.tag < OUR_TAGS}
+    return [of(field) for field in structure.fields], tagged
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_each_version_has_the_fields_of_kafka(
     assert both
     for version in both:
         assert (version >= api.flexible_version) == includes(schema["flexibleVersions"], version)
-        ours, tagged = our_fields(api.shape(kind, version))
+        ours, tagged = our_fields(api.structure(kind, version))
         kafkas, kafkas_tagged = kafkas_fields(schema["fields"], structures, version)
         assert ours == kafkas, f"version {version}"
         # A reader passes over tags that it does not know.

@@ -10,6 +10,12 @@ from kraft_trio.protocol.features import claimed_features
 from kraft_trio.protocol.kafka_cluster import FOLDED, ClusterFold, KafkaCluster, RegisteredBroker
 from kraft_trio.protocol.types import VersionRange
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from kraft_trio.wire.metadata_schemas import (
+    FenceBrokerRecord,
+    RemoveTopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from tests.support.metadata_records import (
     change,
     metadata_record,
@@ -43,9 +49,9 @@ def cluster_of(*records: bytes) -> KafkaCluster:
         ((register(10), change(10, -1)), (RUNNING,)),
         ((register(10), change(10, -1), change(10, 0)), (RUNNING,)),
         ((register(10), change(10, -1), change(10, 1)), (FENCED,)),
-        ((register(10), metadata_record("UnfenceBroker", id=10, epoch=1)), (RUNNING,)),
-        ((register(10, fenced=False), metadata_record("FenceBroker", id=10, epoch=1)), (FENCED,)),
-        ((register(10), metadata_record("UnregisterBroker", brokerId=10, brokerEpoch=1)), ()),
+        ((register(10), metadata_record(UnfenceBrokerRecord(10, 1))), (RUNNING,)),
+        ((register(10, fenced=False), metadata_record(FenceBrokerRecord(10, 1))), (FENCED,)),
+        ((register(10), metadata_record(UnregisterBrokerRecord(10, 1))), ()),
         ((register(10), change(10, -1), register(10)), (FENCED,)),  # It has started again.
         ((register(11), register(10)), (FENCED, RegisteredBroker(11, is_fenced=True))),
         ((change(10, -1),), ()),  # What was before the beginning is not known.
@@ -62,7 +68,7 @@ def test_brokers(records: tuple[bytes, ...], brokers: tuple[RegisteredBroker, ..
         ((topic("orders"), partition([1, 2])), ("orders", 2)),
         ((topic("orders"), partition([1, 2]), partition([3])), ("orders", 2)),
         ((topic("orders"), partition([1]), topic("big", OTHER), partition([1, 2, 3], OTHER)), ("big", 3)),
-        ((topic("orders"), partition([1, 2]), metadata_record("RemoveTopic", topicId=UUID(int=5))), None),
+        ((topic("orders"), partition([1, 2]), metadata_record(RemoveTopicRecord(UUID(int=5)))), None),
         ((partition([1, 2]),), None),
     ],
 )

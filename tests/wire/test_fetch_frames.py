@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
-from kraft_trio.wire import fetch_frames
+from kraft_trio.wire import frame_templates
 from kraft_trio.wire.api import FETCH, VOTE
 from kraft_trio.wire.apis.fetch import (
     UNSUPPORTED_HIGH_WATERMARK,
@@ -30,7 +30,7 @@ from kraft_trio.wire.codec import (
     encode_response_parts,
 )
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.fetch_frames import FetchFrames
+from kraft_trio.wire.frame_templates import Frames
 from tests.support import sizes
 from tests.wire.values import VALUES
 
@@ -100,7 +100,7 @@ def responses(draw: st.DrawFn) -> list[FetchResponse]:
 @settings(max_examples=300 if sizes.IS_ALL else 25)
 @given(requests(), st.sampled_from(VERSIONS), st.text(max_size=5))
 def test_requests_are_those_of_the_general_codec(made: list[FetchRequest], version: int, client_id: str) -> None:
-    client, server = FetchFrames(), FetchFrames()
+    client, server = Frames(FETCH), Frames(FETCH)
     for number, request in enumerate(made):
         frame = encode_request(FETCH, version, number, client_id, request)
         assert client.encode_request(version, number, client_id, request) == frame
@@ -110,7 +110,7 @@ def test_requests_are_those_of_the_general_codec(made: list[FetchRequest], versi
 @settings(max_examples=300 if sizes.IS_ALL else 25)
 @given(responses(), st.sampled_from(VERSIONS))
 def test_responses_are_those_of_the_general_codec(made: list[FetchResponse], version: int) -> None:
-    server, client = FetchFrames(), FetchFrames()
+    server, client = Frames(FETCH), Frames(FETCH)
     for number, response in enumerate(made):
         parts = server.encode_response_parts(version, number, response)
         assert b"".join(parts) == encode_response(FETCH, version, number, response)
@@ -129,7 +129,7 @@ def outcome(decode, *arguments):
 @given(st.data())
 def test_damaged_frames_are_judged_by_the_general_codec(data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(range(FETCH.flexible_version, NEWEST + 1)))
-    frames = FetchFrames()
+    frames = Frames(FETCH)
     request = encode_request(FETCH, version, 1, "client", REQUEST)[4:]
     response = encode_response(FETCH, version, 1, RESPONSE)[4:]
     frames.decode_request(request)
@@ -156,13 +156,13 @@ def forbidden(*_arguments: object) -> None:
 
 
 def test_fetches_like_the_last_one_need_no_general_codec(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, server = FetchFrames(), FetchFrames()
+    client, server = Frames(FETCH), Frames(FETCH)
     first = client.encode_request(NEWEST, 0, "client", REQUEST)
     server.decode_request(first[4:])
     (answer,) = server.encode_response_parts(NEWEST, 0, RESPONSE)
     client.decode_response(NEWEST, answer[4:])
     for name in ("encode_request", "decode_request", "encode_response_parts", "decode_response"):
-        monkeypatch.setattr(fetch_frames, name, forbidden)
+        monkeypatch.setattr(frame_templates, name, forbidden)
     for number in range(1, 10):
         request = request_at(REQUEST, fetch_offset=100 + number, last_fetched_epoch=5, high_watermark=number)
         header, read = server.decode_request(client.encode_request(NEWEST, number, "client", request)[4:])
@@ -184,7 +184,7 @@ def test_fetches_like_the_last_one_need_no_general_codec(monkeypatch: pytest.Mon
     ],
 )
 def test_another_kind_of_response_does_not_take_the_template(other: FetchResponse) -> None:
-    server, client = FetchFrames(), FetchFrames()
+    server, client = Frames(FETCH), Frames(FETCH)
     for response in (RESPONSE, other, RESPONSE):
         frame = b"".join(server.encode_response_parts(NEWEST, 1, response))
         assert frame == encode_response(FETCH, NEWEST, 1, response)
@@ -193,22 +193,22 @@ def test_another_kind_of_response_does_not_take_the_template(other: FetchRespons
 
 def test_a_peer_whose_fetches_always_differ_costs_few_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(fetch_frames._RequestTemplate, "like", lambda header, request: made.append(request))
-    frames = FetchFrames()
+    monkeypatch.setattr(frame_templates._Template, "like", lambda *arguments: made.append(arguments))
+    frames = Frames(FETCH)
     for number in range(1000):
         frames.encode_request(NEWEST, number, "client", attrs.evolve(REQUEST, read_round=number))
     assert len(made) == 10
 
 
 def test_a_replica_without_a_high_watermark_has_no_template() -> None:
-    frames = FetchFrames()
+    frames = Frames(FETCH)
     request = request_at(REQUEST, high_watermark=UNSUPPORTED_HIGH_WATERMARK)
     for number, each in enumerate((request, REQUEST, request)):
         assert frames.encode_request(NEWEST, number, "c", each) == encode_request(FETCH, NEWEST, number, "c", each)
 
 
 def test_requests_of_other_apis_are_decoded_as_usual() -> None:
-    frames = FetchFrames()
+    frames = Frames(FETCH)
     frames.decode_request(encode_request(FETCH, NEWEST, 1, "client", REQUEST)[4:])
     vote = VoteRequest("c", 2, "t", 0, REQUEST_KEY, 5, UUID(int=0), 100, 4, pre_vote=True)
     frame = encode_request(VOTE, VOTE.max_version, 1, "client", vote)[4:]
@@ -216,7 +216,7 @@ def test_requests_of_other_apis_are_decoded_as_usual() -> None:
 
 
 def test_large_records_are_not_copied() -> None:
-    frames = FetchFrames()
+    frames = Frames(FETCH)
     records = bytes(PART_BYTES)
     for response in (RESPONSE, response_with(RESPONSE, records=records)):
         parts = frames.encode_response_parts(NEWEST, 1, response)

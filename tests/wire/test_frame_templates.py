@@ -27,9 +27,7 @@ from kraft_trio.wire.codec import (
     encode_response_parts,
 )
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.fetch_frames import FetchFrames
-from kraft_trio.wire.frame_templates import LENGTH_BYTES
-from kraft_trio.wire.produce_frames import ProduceFrames
+from kraft_trio.wire.frame_templates import LENGTH_BYTES, Frames
 
 FETCH_VERSION: Final = FETCH.max_version
 PRODUCE_VERSION: Final = PRODUCE.max_version
@@ -97,7 +95,7 @@ def second_of_two(codec: Callable[[Any], object], usual_message: Any, message: A
 
 @parameters(FetchRequest)
 def test_fetch_requests(message: FetchRequest) -> None:
-    ours, theirs = FetchFrames(), FetchFrames()
+    ours, theirs = Frames(FETCH), Frames(FETCH)
 
     def general(one: FetchRequest) -> bytes:
         return encode_request(FETCH, FETCH_VERSION, CORRELATION_ID, CLIENT_ID, one)
@@ -112,7 +110,7 @@ def test_fetch_requests(message: FetchRequest) -> None:
 
 @parameters(FetchResponse)
 def test_fetch_responses(message: FetchResponse) -> None:
-    ours, theirs = FetchFrames(), FetchFrames()
+    ours, theirs = Frames(FETCH), Frames(FETCH)
 
     def general(one: FetchResponse) -> bytes:
         return b"".join(encode_response_parts(FETCH, FETCH_VERSION, CORRELATION_ID, one))
@@ -132,12 +130,12 @@ def test_produce_requests(message: ProduceRequest) -> None:
         encode_request(PRODUCE, PRODUCE_VERSION, CORRELATION_ID, CLIENT_ID, one)[LENGTH_BYTES:]
         for one in (usual(ProduceRequest), message)
     ]
-    assert second_of_two(ProduceFrames().decode_request, *frames) == decode_request(frames[1])
+    assert second_of_two(Frames(PRODUCE).decode_request, *frames) == decode_request(frames[1])
 
 
 @parameters(ProduceResponse)
 def test_produce_responses(message: ProduceResponse) -> None:
-    ours = ProduceFrames()
+    ours = Frames(PRODUCE)
 
     def templated(one: ProduceResponse) -> bytes:
         return b"".join(ours.encode_response_parts(PRODUCE_VERSION, CORRELATION_ID, one))
@@ -148,7 +146,7 @@ def test_produce_responses(message: ProduceResponse) -> None:
 
 def test_the_usual_messages_have_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above compare the general codec with itself."""
-    fetches, produces = FetchFrames(), ProduceFrames()
+    fetches, produces = Frames(FETCH), Frames(PRODUCE)
     frame = encode_request(PRODUCE, PRODUCE_VERSION, CORRELATION_ID, CLIENT_ID, usual(ProduceRequest))[LENGTH_BYTES:]
 
     def all_of_them() -> None:
@@ -161,7 +159,6 @@ def test_the_usual_messages_have_templates(monkeypatch: pytest.MonkeyPatch) -> N
         pytest.fail("the general codec was used")
 
     all_of_them()
-    for module in ("fetch_frames", "produce_frames"):
-        for name in ("encode_request", "decode_request", "encode_response_parts"):
-            monkeypatch.setattr(f"kraft_trio.wire.{module}.{name}", general)
+    for name in ("encode_request", "decode_request", "encode_response_parts"):
+        monkeypatch.setattr(f"kraft_trio.wire.frame_templates.{name}", general)
     all_of_them()

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness.plain_messages import write_plain
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey
 from kraft_trio.wire.api import (
     ADD_RAFT_VOTER,
     APIS,
@@ -22,6 +24,7 @@ from kraft_trio.wire.api import (
     UPDATE_FEATURES,
     VOTE,
 )
+from kraft_trio.wire.apis.begin_quorum_epoch import BeginQuorumEpochRequest
 from kraft_trio.wire.apis.metadata import MetadataRequest, MetadataTopic
 from kraft_trio.wire.apis.vote import VoteResponse
 from kraft_trio.wire.codec import (
@@ -151,6 +154,8 @@ def test_tagged_fields_are_limited_in_number_in_one_frame():
         decode_request(request_frame(DESCRIBE_QUORUM, 0, b"\x01" + tags))
 
 
+NOBODY = ReplicaKey(-1)
+NO_SNAPSHOT = OffsetAndEpoch(-1, -1)
 PARTITION = bytes(4 + 4 + 4)
 NOT_ONE_PARTITION = {
     "no topic": struct.pack(">hi", -1, 0),
@@ -164,15 +169,17 @@ NOT_ONE_PARTITION = {
 def test_several_partitions_read_as_a_nonexistent_one(body):
     """So that the owner of the matter answers INVALID_REQUEST instead of the connection being cut."""
     _, request = decode_request(request_frame(BEGIN_QUORUM_EPOCH, 0, body))
-    assert (request.topic, request.partition) == ("", -1)
+    assert request == BeginQuorumEpochRequest(None, -1, "", -1, NO_DIRECTORY_ID, -1, -1)
 
 
 @pytest.mark.parametrize("api", [VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT], ids=repr)
 def test_every_quorum_api_can_name_a_nonexistent_partition(api):
-    request = api.request_of_fields(
-        {"cluster_id": None, "replica_id": 1, "max_bytes": 1, "topics": []}, api.max_version
-    )
+    structure = api.structure("request", api.max_version)
+    fields = {"replica_id": 1, "max_bytes": 1, "voter_id": 1, "leader_endpoints": [], "cluster_id": None, "topics": []}
+    request = api.reader("request", api.max_version)(write_plain(structure, fields), 0, REQUEST_ELEMENTS)
     assert (request.topic, request.partition) == ("", -1)
+    assert getattr(request, "replica", NOBODY) == NOBODY
+    assert getattr(request, "snapshot_id", NO_SNAPSHOT) == NO_SNAPSHOT
 
 
 def test_a_response_without_partition_or_error_is_refused():

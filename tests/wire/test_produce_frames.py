@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kraft_trio.errors import ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire import produce_frames
+from kraft_trio.wire import frame_templates
 from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.produce import (
     ProducePartition,
@@ -22,7 +22,7 @@ from kraft_trio.wire.apis.produce import (
 )
 from kraft_trio.wire.codec import decode_request, encode_request, encode_response
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.produce_frames import ProduceFrames
+from kraft_trio.wire.frame_templates import Frames
 from tests.support import sizes
 from tests.wire.values import VALUES
 
@@ -42,7 +42,7 @@ def with_records(request: ProduceRequest, records: bytes | None) -> ProduceReque
 @settings(max_examples=300 if sizes.IS_ALL else 25)
 @given(st.data(), st.sampled_from(VERSIONS), st.none() | st.text(max_size=5))
 def test_requests_are_those_of_the_general_codec(data: st.DataObject, version: int, client_id: str | None) -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     request = data.draw(st.just(REQUEST) | VALUES["Produce", "request"])
     for number in range(data.draw(st.integers(2, 6))):
         if data.draw(st.integers(0, 4)) == 0:
@@ -55,7 +55,7 @@ def test_requests_are_those_of_the_general_codec(data: st.DataObject, version: i
 @settings(max_examples=300 if sizes.IS_ALL else 25)
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_responses_are_those_of_the_general_codec(data: st.DataObject, version: int) -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     response = data.draw(st.just(RESPONSE) | VALUES["Produce", "response"])
     for number in range(data.draw(st.integers(2, 6))):
         if data.draw(st.integers(0, 4)) == 0:
@@ -81,7 +81,7 @@ def test_responses_are_those_of_the_general_codec(data: st.DataObject, version: 
     ],
 )
 def test_another_kind_of_response_does_not_take_the_template(other: ProduceResponse) -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     for response in (RESPONSE, other, RESPONSE):
         parts = frames.encode_response_parts(NEWEST, 1, response)
         assert b"".join(parts) == encode_response(PRODUCE, NEWEST, 1, response)
@@ -97,7 +97,7 @@ def outcome(decode, frame: bytes):
 @settings(max_examples=300 if sizes.IS_ALL else 50)
 @given(st.data(), st.sampled_from(range(PRODUCE.flexible_version, NEWEST + 1)))
 def test_damaged_frames_are_judged_by_the_general_codec(data: st.DataObject, version: int) -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     frame = encode_request(PRODUCE, version, 1, "client", REQUEST)[4:]
     frames.decode_request(frame)
     damaged = bytearray(frame)
@@ -113,7 +113,7 @@ def test_damaged_frames_are_judged_by_the_general_codec(data: st.DataObject, ver
 
 
 def test_an_endless_length_is_not_read() -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     frame = encode_request(PRODUCE, NEWEST, 1, "client", REQUEST)[4:]
     frames.decode_request(frame)
     head = frame[: frame.index(b"records") - 1]
@@ -126,7 +126,7 @@ def forbidden(*_arguments: object) -> None:
 
 
 def test_requests_like_the_last_one_need_no_general_codec(monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     requests = [
         encode_request(PRODUCE, NEWEST, number, "client", with_records(REQUEST, bytes(100 * number)))[4:]
         for number in range(10)
@@ -135,7 +135,7 @@ def test_requests_like_the_last_one_need_no_general_codec(monkeypatch: pytest.Mo
     frames.decode_request(requests[0])
     frames.encode_response_parts(NEWEST, 0, RESPONSE)
     for name in ("decode_request", "encode_response_parts"):
-        monkeypatch.setattr(produce_frames, name, forbidden)
+        monkeypatch.setattr(frame_templates, name, forbidden)
     for number in range(1, 10):
         assert frames.decode_request(requests[number]) == expected[number]
         response = ProduceResponse((attrs.evolve(ANSWER, base_offset=number),))
@@ -145,7 +145,7 @@ def test_requests_like_the_last_one_need_no_general_codec(monkeypatch: pytest.Mo
 
 
 def test_a_template_keeps_no_records() -> None:
-    frames = ProduceFrames()
+    frames = Frames(PRODUCE)
     frame = encode_request(PRODUCE, NEWEST, 1, "client", with_records(REQUEST, bytes(1_000_000)))[4:]
     frames.decode_request(frame)
     del frame

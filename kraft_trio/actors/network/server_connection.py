@@ -40,10 +40,9 @@ from kraft_trio.wire.api import PRODUCE
 from kraft_trio.wire.apis.fetch import FETCH, FetchRequest
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest
 from kraft_trio.wire.codec import RequestHeader, decode_request, encode_response_parts
-from kraft_trio.wire.fetch_frames import FetchFrames
+from kraft_trio.wire.frame_templates import Frames
 from kraft_trio.wire.framing import FrameReader
 from kraft_trio.wire.network import ImmediateStream
-from kraft_trio.wire.produce_frames import ProduceFrames
 
 if TYPE_CHECKING:
     from kraft_trio.actors.network.sasl_authentication import Session
@@ -128,8 +127,8 @@ class ServerConnection:
         self._max_request_bytes = min(max_request_bytes, memory.per_connection)
         self._reader = FrameReader(stream, min(initial_request_bytes, self._max_request_bytes), self._admit)
         self._max_in_flight = max_in_flight
-        self._fetches = FetchFrames()
-        self._produces = ProduceFrames()
+        self._fetches = Frames(FETCH)
+        self._produces = Frames(PRODUCE)
         self._in_flight: deque[_InFlight] = deque()
         self._held = 0
         """Bytes of the memory budget that this connection holds."""

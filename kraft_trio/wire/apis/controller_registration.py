@@ -6,121 +6,69 @@ Apache Kafka's controllers serve it; nodes only send it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-from uuid import UUID
+from typing import Annotated, ClassVar, Final
 
 import attrs
 
-from kraft_trio.protocol.types import Endpoint, VersionRange
+from kraft_trio.protocol.types import VersionRange
+from kraft_trio.wire.apis.endpoints import ListenerAddress
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import INLINE, Bool, Error, Int16, Int32, Parts, String, Uuid, Via
 
 SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+_SECURITY_PROTOCOLS: Final = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
 
 
 @attrs.frozen
 class ControllerListener:
     """`security_protocol` is a key of SECURITY_PROTOCOL_IDS."""
 
-    name: str
-    endpoint: Endpoint
-    security_protocol: str
+    name: String
+    endpoint: ListenerAddress
+    security_protocol: Annotated[
+        str, Via(Int16, read=_SECURITY_PROTOCOLS.__getitem__, write=SECURITY_PROTOCOL_IDS.__getitem__)
+    ]
 
 
 @attrs.frozen
 class ControllerRegistrationRequest:
     """`incarnation_id` is another one for each process.  `features` has the supported levels by name."""
 
-    controller_id: int
-    incarnation_id: UUID
+    controller_id: Int32
+    incarnation_id: Uuid
+    zk_migration_ready: ClassVar[Bool] = False
     listeners: tuple[ControllerListener, ...]
-    features: Mapping[str, VersionRange]
+    features: Annotated[
+        Mapping[str, VersionRange],
+        Via(
+            tuple[
+                tuple[
+                    Annotated[String, "name"],
+                    Annotated[VersionRange, Parts(minimum=Int16, maximum=Int16), INLINE],
+                ],
+                ...,
+            ],
+            read=dict,
+            write="{}.items()",
+        ),
+    ]
 
 
 @attrs.frozen
 class ControllerRegistrationResponse:
-    error: ErrorCode = ErrorCode.none
-    error_message: str | None = None
+    throttle_time_ms: ClassVar[Int32] = 0
+    error: Error = ErrorCode.none
+    error_message: String | None = None
 
-
-def _fields_of_request(request: ControllerRegistrationRequest, version: int) -> Fields:
-    return {
-        "controller_id": request.controller_id,
-        "incarnation_id": request.incarnation_id,
-        "zk_migration_ready": False,
-        "listeners": [
-            {
-                "name": listener.name,
-                "host": listener.endpoint.host,
-                "port": listener.endpoint.port,
-                "security_protocol": SECURITY_PROTOCOL_IDS[listener.security_protocol],
-            }
-            for listener in request.listeners
-        ],
-        "features": [
-            {"name": name, "min_supported_version": levels.minimum, "max_supported_version": levels.maximum}
-            for name, levels in request.features.items()
-        ],
-    }
-
-
-def _request_of_fields(fields: Fields, version: int) -> ControllerRegistrationRequest:
-    names = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
-    return ControllerRegistrationRequest(
-        fields["controller_id"],
-        fields["incarnation_id"],
-        tuple(
-            ControllerListener(
-                listener["name"], Endpoint(listener["host"], listener["port"]), names[listener["security_protocol"]]
-            )
-            for listener in fields["listeners"]
-        ),
-        {
-            feature["name"]: VersionRange(feature["min_supported_version"], feature["max_supported_version"])
-            for feature in fields["features"]
-        },
-    )
-
-
-def _fields_of_response(response: ControllerRegistrationResponse, version: int) -> Fields:
-    return {"throttle_time": 0, "error_code": response.error, "error_message": response.error_message}
-
-
-def _response_of_fields(fields: Fields, version: int) -> ControllerRegistrationResponse:
-    return ControllerRegistrationResponse(fields["error_code"], fields["error_message"])
-
-
-_SCHEMA: Final = """\
-request
-    controller_id: int32
-    incarnation_id: uuid
-    zk_migration_ready: bool
-    listeners: [Listener]
-        name: string
-        host: string
-        port: uint16
-        security_protocol: int16
-    features: [Feature]
-        name: string
-        min_supported_version: int16
-        max_supported_version: int16
-response
-    throttle_time: int32
-    error_code: error_code
-    error_message: string?
-"""
 
 CONTROLLER_REGISTRATION: Final = Api(
     key=70,
     name="ControllerRegistration",
-    schema=_SCHEMA,
+    request=ControllerRegistrationRequest,
+    response=ControllerRegistrationResponse,
     min_version=0,
     max_version=0,
     flexible_version=0,
-    fields_of_request=_fields_of_request,
-    request_of_fields=_request_of_fields,
-    fields_of_response=_fields_of_response,
-    response_of_fields=_response_of_fields,
     error_response=ControllerRegistrationResponse,
 )

@@ -9,24 +9,17 @@ idempotent producers by their ids, as DescribeProducers (KIP-664) tells them all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import attrs
 
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoints, ReplicaKey
+from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import Voter
-from kraft_trio.wire.apis.endpoints import fields_of_listeners, listeners_of_fields
-from kraft_trio.wire.apis.one_partition import (
-    NO_PARTITION,
-    NO_TOPIC,
-    fields_of_answered_topic,
-    fields_of_topic,
-    topic_of_request,
-    topic_of_response,
-)
+from kraft_trio.wire.apis.endpoints import Listeners
+from kraft_trio.wire.apis.one_partition import NO_TOPIC, AnsweredTopicName, OfAnsweredPartition, OfPartition, TopicName
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import INLINE, Error, Int16, Int32, Int64, Parts, Place, String, Uuid
 
 MAX_PRODUCERS: Final = 8192
 """How many producers one answer describes."""
@@ -36,9 +29,9 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 
 @attrs.frozen
 class DescribeQuorumRequest:
-    topic: str
-    partition: int = 0
-    producer_ids: tuple[int, ...] = ()
+    topic: TopicName
+    partition: OfPartition[Int32] = 0
+    producer_ids: Annotated[tuple[Int64, ...], Place(since=2, tag=10000)] = ()
     """Producers to be described, at most MAX_PRODUCERS of them."""
 
 
@@ -46,27 +39,27 @@ class DescribeQuorumRequest:
 class QuorumReplica:
     """One voter or observer.  The end offset is exclusive.  -1 means that a value is unknown or too new."""
 
-    key: ReplicaKey
-    log_end_offset: int
-    last_fetch_timestamp_ms: int = -1
-    last_caught_up_timestamp_ms: int = -1
+    key: Annotated[ReplicaKey, Parts(id=Int32, directory_id=Annotated[Uuid, Place(since=2)]), INLINE]
+    log_end_offset: Int64
+    last_fetch_timestamp_ms: Annotated[Int64, Place(since=1)] = -1
+    last_caught_up_timestamp_ms: Annotated[Int64, Place(since=1)] = -1
 
 
 @attrs.frozen
 class QuorumNode:
     """The listeners of a voter, or of an observer that tells them when it fetches."""
 
-    id: int
-    endpoints: Endpoints
+    id: Int32
+    endpoints: Annotated[Listeners, "listeners"]
 
 
 @attrs.frozen
 class DescribedProducer:
     """An idempotent producer that the log remembers, as of its newest batch."""
 
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
+    producer_id: Int64
+    producer_epoch: Int16
+    last_sequence: Int32
     """Inclusive."""
 
 
@@ -74,26 +67,26 @@ class DescribedProducer:
 class DescribeQuorumResponse:
     """With `error`, which is about the whole request, all else is unset.  A follower sets `partition_error`."""
 
-    error: ErrorCode = ErrorCode.none
-    error_message: str | None = None
-    topic: str = NO_TOPIC
-    partition: int = 0
-    partition_error: ErrorCode = ErrorCode.none
-    partition_error_message: str | None = None
-    leader_id: int = -1
-    leader_epoch: int = -1
-    high_watermark: int = -1
+    error: Error = ErrorCode.none
+    error_message: Annotated[String | None, Place(since=2)] = None
+    topic: AnsweredTopicName = NO_TOPIC
+    partition: OfAnsweredPartition[Int32] = 0
+    partition_error: OfAnsweredPartition[Error] = ErrorCode.none
+    partition_error_message: OfAnsweredPartition[Annotated[String | None, "error_message", Place(since=2)]] = None
+    leader_id: OfAnsweredPartition[Int32] = -1
+    leader_epoch: OfAnsweredPartition[Int32] = -1
+    high_watermark: OfAnsweredPartition[Int64] = -1
     """Exclusive, or -1 if it is unknown."""
-    voters: tuple[QuorumReplica, ...] = ()
-    observers: tuple[QuorumReplica, ...] = ()
-    nodes: tuple[QuorumNode, ...] = ()
-    committed_voters: tuple[QuorumReplica, ...] = ()
+    voters: OfAnsweredPartition[Annotated[tuple[QuorumReplica, ...], "current_voters"]] = ()
+    observers: OfAnsweredPartition[tuple[QuorumReplica, ...]] = ()
+    nodes: Annotated[tuple[QuorumNode, ...], Place(since=2)] = ()
+    committed_voters: Annotated[tuple[QuorumReplica, ...], Place(since=2, tag=10000)] = ()
     """The newest committed voter set while a newer one is uncommitted; otherwise, and below version 2, empty."""
-    target_voters: tuple[QuorumReplica, ...] = ()
+    target_voters: Annotated[tuple[QuorumReplica, ...], Place(since=2, tag=10001)] = ()
     """The voters that a reassignment leads to; without a reassignment, and below version 2, empty."""
-    reassignment_status: str | None = None
+    reassignment_status: Annotated[String | None, Place(since=2, tag=10002)] = None
     """What the reassignment is doing or waiting for."""
-    producers: tuple[DescribedProducer, ...] = ()
+    producers: Annotated[tuple[DescribedProducer, ...], Place(since=2, tag=10003)] = ()
     """Those that were asked for and that the leader's log remembers, committed or not."""
 
     @classmethod
@@ -145,152 +138,13 @@ class DescribeQuorumResponse:
         )
 
 
-def _fields_of_request(request: DescribeQuorumRequest, version: int) -> Fields:
-    return {
-        "topics": fields_of_topic(request.topic, {"partition_index": request.partition}),
-        "producer_ids": request.producer_ids,
-    }
-
-
-def _request_of_fields(fields: Fields, version: int) -> DescribeQuorumRequest:
-    topic, partition = topic_of_request(fields)
-    index = partition.get("partition_index", NO_PARTITION)
-    return DescribeQuorumRequest(topic, index, tuple(fields.get("producer_ids", ())))
-
-
-def _fields_of_replica(replica: QuorumReplica) -> Fields:
-    return {
-        "replica_id": replica.key.id,
-        "replica_directory_id": replica.key.directory_id,
-        "log_end_offset": replica.log_end_offset,
-        "last_fetch_timestamp": replica.last_fetch_timestamp_ms,
-        "last_caught_up_timestamp": replica.last_caught_up_timestamp_ms,
-    }
-
-
-def _replica_of_fields(fields: Fields) -> QuorumReplica:
-    return QuorumReplica(
-        ReplicaKey(fields["replica_id"], fields.get("replica_directory_id", NO_DIRECTORY_ID)),
-        fields["log_end_offset"],
-        fields.get("last_fetch_timestamp", -1),
-        fields.get("last_caught_up_timestamp", -1),
-    )
-
-
-def _fields_of_response(response: DescribeQuorumResponse, version: int) -> Fields:
-    partition = {
-        "partition_index": response.partition,
-        "error_code": response.partition_error,
-        "error_message": response.partition_error_message,
-        "leader_id": response.leader_id,
-        "leader_epoch": response.leader_epoch,
-        "high_watermark": response.high_watermark,
-        "current_voters": [_fields_of_replica(replica) for replica in response.voters],
-        "observers": [_fields_of_replica(replica) for replica in response.observers],
-    }
-    return {
-        "error_code": response.error,
-        "error_message": response.error_message,
-        "topics": fields_of_answered_topic(response.error, response.topic, partition),
-        "nodes": [{"node_id": node.id, "listeners": fields_of_listeners(node.endpoints)} for node in response.nodes],
-        "committed_voters": [_fields_of_replica(replica) for replica in response.committed_voters],
-        "target_voters": [_fields_of_replica(replica) for replica in response.target_voters],
-        "reassignment_status": response.reassignment_status,
-        "producers": [attrs.asdict(producer) for producer in response.producers],
-    }
-
-
-def _response_of_fields(fields: Fields, version: int) -> DescribeQuorumResponse:
-    topic, partition = topic_of_response(fields)
-    if partition is None:
-        return DescribeQuorumResponse(error=fields["error_code"], error_message=fields.get("error_message"))
-    return DescribeQuorumResponse(
-        error_message=fields.get("error_message"),
-        topic=topic,
-        partition=partition["partition_index"],
-        partition_error=partition["error_code"],
-        partition_error_message=partition.get("error_message"),
-        leader_id=partition["leader_id"],
-        leader_epoch=partition["leader_epoch"],
-        high_watermark=partition["high_watermark"],
-        voters=tuple(_replica_of_fields(replica) for replica in partition["current_voters"]),
-        observers=tuple(_replica_of_fields(replica) for replica in partition["observers"]),
-        nodes=tuple(
-            QuorumNode(node["node_id"], listeners_of_fields(node["listeners"])) for node in fields.get("nodes", ())
-        ),
-        committed_voters=tuple(_replica_of_fields(replica) for replica in fields.get("committed_voters", ())),
-        target_voters=tuple(_replica_of_fields(replica) for replica in fields.get("target_voters", ())),
-        reassignment_status=fields.get("reassignment_status"),
-        producers=tuple(DescribedProducer(**producer) for producer in fields.get("producers", ())),
-    )
-
-
-_SCHEMA: Final = """\
-request
-    topics: [TopicData]
-        topic_name: string
-        partitions: [PartitionData]
-            partition_index: int32
-    producer_ids: [int64] 2+ tag 10000
-response
-    error_code: error_code
-    error_message: string? 2+
-    topics: [TopicData]
-        topic_name: string
-        partitions: [PartitionData]
-            partition_index: int32
-            error_code: error_code
-            error_message: string? 2+
-            leader_id: int32
-            leader_epoch: int32
-            high_watermark: int64
-            current_voters: [ReplicaState]
-                replica_id: int32
-                replica_directory_id: uuid 2+
-                log_end_offset: int64
-                last_fetch_timestamp: int64 1+
-                last_caught_up_timestamp: int64 1+
-            observers: [ReplicaState]
-                replica_id: int32
-                replica_directory_id: uuid 2+
-                log_end_offset: int64
-                last_fetch_timestamp: int64 1+
-                last_caught_up_timestamp: int64 1+
-    nodes: [Node] 2+
-        node_id: int32
-        listeners: [Listener]
-            name: string
-            host: string
-            port: uint16
-    committed_voters: [ReplicaState] 2+ tag 10000
-        replica_id: int32
-        replica_directory_id: uuid 2+
-        log_end_offset: int64
-        last_fetch_timestamp: int64 1+
-        last_caught_up_timestamp: int64 1+
-    target_voters: [ReplicaState] 2+ tag 10001
-        replica_id: int32
-        replica_directory_id: uuid 2+
-        log_end_offset: int64
-        last_fetch_timestamp: int64 1+
-        last_caught_up_timestamp: int64 1+
-    reassignment_status: string? 2+ tag 10002 = null
-    producers: [Producer] 2+ tag 10003
-        producer_id: int64
-        producer_epoch: int16
-        last_sequence: int32
-"""
-
 DESCRIBE_QUORUM: Final = Api(
     key=55,
     name="DescribeQuorum",
-    schema=_SCHEMA,
+    request=DescribeQuorumRequest,
+    response=DescribeQuorumResponse,
     min_version=0,
     max_version=2,
     flexible_version=0,
-    fields_of_request=_fields_of_request,
-    request_of_fields=_request_of_fields,
-    fields_of_response=_fields_of_response,
-    response_of_fields=_response_of_fields,
     error_response=lambda error, message: DescribeQuorumResponse(error=error, error_message=message),
 )

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Annotated, TypeAlias
 
 from kraft_trio.protocol.types import Endpoint, Endpoints
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import INLINE, Int32, Parts, String, Uint16, Via
 
-_NO_ENDPOINTS: Final = Endpoints()
+ListenerAddress: TypeAlias = Annotated[Endpoint, Parts(host=String, port=Uint16), INLINE]
 
+Listeners: TypeAlias = Annotated[
+    Endpoints, Via(tuple[tuple[Annotated[String, "name"], ListenerAddress], ...], read=Endpoints)
+]
 
-def fields_of_listeners(endpoints: Endpoints) -> list[Fields]:
-    return [{"name": name, "host": endpoint.host, "port": endpoint.port} for name, endpoint in endpoints]
-
-
-def listeners_of_fields(listeners: Sequence[Fields]) -> Endpoints:
-    if not listeners:
-        return _NO_ENDPOINTS
-    return Endpoints((fields["name"], Endpoint(fields["host"], fields["port"])) for fields in listeners)
-
-
-def fields_of_leader_endpoint(leader_id: int, endpoint: Endpoint | None) -> list[Fields]:
-    """The node endpoints of a response that names one leader; empty if the endpoint is unknown."""
-    if endpoint is None or leader_id < 0:
-        return []
-    return [{"node_id": leader_id, "host": endpoint.host, "port": endpoint.port}]
+NodeEndpoints: TypeAlias = tuple[
+    tuple[Int32, Annotated[Endpoint, Parts(host=String, port=Int32, rack=String | None), INLINE]], ...
+]
+"""The node endpoints of client APIs, which also have a rack."""
 
 
-def leader_endpoint_of_fields(leader_id: int, fields: Fields) -> Endpoint | None:
-    """The leader's endpoint, or None if the response does not tell it, as in old versions."""
-    for node in fields.get("node_endpoints", ()):
-        if node["node_id"] == leader_id:
-            return Endpoint(node["host"], node["port"])
-    return None
+def _nodes(endpoint: Endpoint | None, leader_id: int) -> tuple[tuple[int, Endpoint], ...]:
+    return () if endpoint is None or leader_id < 0 else ((leader_id, endpoint),)
 
 
-def fields_of_node_endpoints(nodes: Iterable[tuple[int, Endpoint]]) -> list[Fields]:
-    """The node endpoints of client APIs, which also have a rack."""
-    return [{"node_id": id, "host": endpoint.host, "port": endpoint.port, "rack": None} for id, endpoint in nodes]
+def _endpoint(nodes: tuple[tuple[int, Endpoint], ...], leader_id: int) -> Endpoint | None:
+    return next((endpoint for node_id, endpoint in nodes if node_id == leader_id), None)
 
 
-def node_endpoints_of_fields(fields: Fields) -> tuple[tuple[int, Endpoint], ...]:
-    nodes: list[dict[str, Any]] | None = fields.get("node_endpoints")
-    if not nodes:
-        return ()
-    return tuple((node["node_id"], Endpoint(node["host"], node["port"])) for node in nodes)
+LeaderEndpoint: TypeAlias = Annotated[
+    Endpoint | None,
+    Via(tuple[tuple[Int32, ListenerAddress], ...], read=_endpoint, write=_nodes, beside=("leader_id",)),
+    "node_endpoints",
+]
+"""The node endpoint of the leader that the attribute `leader_id` names; None if the response does not tell it."""

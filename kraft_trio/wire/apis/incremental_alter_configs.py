@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import attrs
 
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import Bool, Error, Int8, Int32, Place, String
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -21,130 +21,49 @@ DELETE: Final = 1
 class AlteredConfig:
     """`value` is None for DELETE."""
 
-    name: str
-    operation: int
-    value: str | None = None
+    name: String
+    operation: Int8
+    value: String | None = None
 
 
 @attrs.frozen
 class AlteredResource:
     """`type` is TOPIC, BROKER or another type.  The name of a BROKER is its id, or empty for all of them."""
 
-    type: int
-    name: str
+    type: Int8
+    name: Annotated[String, "resource_name"]
     configs: tuple[AlteredConfig, ...]
 
 
 @attrs.frozen
 class IncrementalAlterConfigsRequest:
     resources: tuple[AlteredResource, ...]
-    validate_only: bool = False
+    validate_only: Bool = False
 
 
 @attrs.frozen
 class ResourceResult:
     """The outcome for one resource."""
 
-    type: int
-    name: str
-    error: ErrorCode = ErrorCode.none
-    error_message: str | None = None
+    type: Annotated[Int8, Place(after="error_message")]
+    name: Annotated[String, "resource_name", Place(after="type")]
+    error: Error = ErrorCode.none
+    error_message: String | None = None
 
 
 @attrs.frozen
 class IncrementalAlterConfigsResponse:
-    results: tuple[ResourceResult, ...] = ()
+    throttle_time_ms: ClassVar[Int32] = 0
+    results: Annotated[tuple[ResourceResult, ...], "responses"] = ()
 
-
-def _fields_of_request(request: IncrementalAlterConfigsRequest, version: int) -> Fields:
-    return {
-        "resources": [
-            {
-                "resource_type": resource.type,
-                "resource_name": resource.name,
-                "configs": [
-                    {"name": config.name, "config_operation": config.operation, "value": config.value}
-                    for config in resource.configs
-                ],
-            }
-            for resource in request.resources
-        ],
-        "validate_only": request.validate_only,
-    }
-
-
-def _request_of_fields(fields: Fields, version: int) -> IncrementalAlterConfigsRequest:
-    return IncrementalAlterConfigsRequest(
-        tuple(
-            AlteredResource(
-                resource["resource_type"],
-                resource["resource_name"],
-                tuple(
-                    AlteredConfig(config["name"], config["config_operation"], config["value"])
-                    for config in resource["configs"]
-                ),
-            )
-            for resource in fields["resources"]
-        ),
-        fields["validate_only"],
-    )
-
-
-def _fields_of_response(response: IncrementalAlterConfigsResponse, version: int) -> Fields:
-    return {
-        "throttle_time": 0,
-        "responses": [
-            {
-                "error_code": result.error,
-                "error_message": result.error_message,
-                "resource_type": result.type,
-                "resource_name": result.name,
-            }
-            for result in response.results
-        ],
-    }
-
-
-def _response_of_fields(fields: Fields, version: int) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        tuple(
-            ResourceResult(
-                result["resource_type"], result["resource_name"], result["error_code"], result["error_message"]
-            )
-            for result in fields["responses"]
-        )
-    )
-
-
-_SCHEMA: Final = """\
-request
-    resources: [AlterConfigsResource]
-        resource_type: int8
-        resource_name: string
-        configs: [AlterableConfig]
-            name: string
-            config_operation: int8
-            value: string?
-    validate_only: bool
-response
-    throttle_time: int32
-    responses: [AlterConfigsResourceResponse]
-        error_code: error_code
-        error_message: string?
-        resource_type: int8
-        resource_name: string
-"""
 
 INCREMENTAL_ALTER_CONFIGS: Final = Api(
     key=44,
     name="IncrementalAlterConfigs",
-    schema=_SCHEMA,
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
     min_version=0,
     max_version=1,
     flexible_version=1,
-    fields_of_request=_fields_of_request,
-    request_of_fields=_request_of_fields,
-    fields_of_response=_fields_of_response,
-    response_of_fields=_response_of_fields,
     error_response=lambda error, message: IncrementalAlterConfigsResponse((ResourceResult(0, "", error, message),)),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import attrs
 
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import SHARED, ByTopic, Error, Int8, Int32, Int64, Place, String
 
 LATEST: Final = -1
 """The exclusive end of the records that a consumer may read."""
@@ -29,149 +28,45 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 class ListOffsetsPartition:
     """The question for one partition: a timestamp in milliseconds, or one of the special values."""
 
-    topic: str
-    partition: int
-    timestamp: int
-    current_leader_epoch: int = -1
+    topic: Annotated[String, "name", SHARED]
+    partition: Int32
+    timestamp: Annotated[Int64, Place(after="current_leader_epoch")]
+    current_leader_epoch: Annotated[Int32, Place(since=4)] = -1
 
 
 @attrs.frozen
 class ListOffsetsRequest:
-    partitions: tuple[ListOffsetsPartition, ...]
-    replica_id: int = -1
-    isolation_level: int = 0
-    timeout_ms: int = 0
+    partitions: Annotated[tuple[ListOffsetsPartition, ...], ByTopic("topics"), Place(after="isolation_level")]
+    replica_id: Int32 = -1
+    isolation_level: Annotated[Int8, Place(since=2)] = 0
+    timeout_ms: Annotated[Int32, Place(since=10)] = 0
 
 
 @attrs.frozen
 class ListOffsetsPartitionResponse:
     """The first record at or after the timestamp.  Its timestamp is -1 if the question was a special value."""
 
-    topic: str
-    partition: int
-    error: ErrorCode = ErrorCode.none
-    timestamp_ms: int = -1
-    offset: int = -1
-    leader_epoch: int = -1
+    topic: Annotated[String, "name", SHARED]
+    partition: Int32
+    error: Error = ErrorCode.none
+    timestamp_ms: Int64 = -1
+    offset: Int64 = -1
+    leader_epoch: Annotated[Int32, Place(since=4)] = -1
 
 
 @attrs.frozen
 class ListOffsetsResponse:
-    partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
+    throttle_time_ms: ClassVar[Annotated[Int32, Place(since=2)]] = 0
+    partitions: Annotated[tuple[ListOffsetsPartitionResponse, ...], ByTopic("topics")] = ()
 
-
-def _fields_of_request(request: ListOffsetsRequest, version: int) -> Fields:
-    return {
-        "replica_id": request.replica_id,
-        "isolation_level": request.isolation_level,
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    {
-                        "partition_index": member.partition,
-                        "current_leader_epoch": member.current_leader_epoch,
-                        "timestamp": member.timestamp,
-                    }
-                    for member in members
-                ],
-            }
-            for name, members in groupby(request.partitions, key=lambda partition: partition.topic)
-        ],
-        "timeout": request.timeout_ms,
-    }
-
-
-def _request_of_fields(fields: Fields, version: int) -> ListOffsetsRequest:
-    return ListOffsetsRequest(
-        partitions=tuple(
-            ListOffsetsPartition(
-                topic["name"],
-                partition["partition_index"],
-                partition["timestamp"],
-                partition.get("current_leader_epoch", -1),
-            )
-            for topic in fields["topics"]
-            for partition in topic["partitions"]
-        ),
-        replica_id=fields["replica_id"],
-        isolation_level=fields.get("isolation_level", 0),
-        timeout_ms=fields.get("timeout", 0),
-    )
-
-
-def _fields_of_response(response: ListOffsetsResponse, version: int) -> Fields:
-    return {
-        "throttle_time": 0,
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    {
-                        "partition_index": answer.partition,
-                        "error_code": answer.error,
-                        "timestamp": answer.timestamp_ms,
-                        "offset": answer.offset,
-                        "leader_epoch": answer.leader_epoch,
-                    }
-                    for answer in answers
-                ],
-            }
-            for name, answers in groupby(response.partitions, key=lambda answer: answer.topic)
-        ],
-    }
-
-
-def _response_of_fields(fields: Fields, version: int) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        tuple(
-            ListOffsetsPartitionResponse(
-                topic["name"],
-                answer["partition_index"],
-                answer["error_code"],
-                answer["timestamp"],
-                answer["offset"],
-                answer.get("leader_epoch", -1),
-            )
-            for topic in fields["topics"]
-            for answer in topic["partitions"]
-        )
-    )
-
-
-_SCHEMA: Final = """\
-request
-    replica_id: int32
-    isolation_level: int8 2+
-    topics: [ListOffsetsTopic]
-        name: string
-        partitions: [ListOffsetsPartition]
-            partition_index: int32
-            current_leader_epoch: int32 4+
-            timestamp: int64
-    timeout: int32 10+
-response
-    throttle_time: int32 2+
-    topics: [ListOffsetsTopicResponse]
-        name: string
-        partitions: [ListOffsetsPartitionResponse]
-            partition_index: int32
-            error_code: error_code
-            timestamp: int64
-            offset: int64
-            leader_epoch: int32 4+
-"""
 
 LIST_OFFSETS: Final = Api(
     key=2,
     name="ListOffsets",
-    schema=_SCHEMA,
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
     min_version=1,
     max_version=11,
     flexible_version=6,
-    fields_of_request=_fields_of_request,
-    request_of_fields=_request_of_fields,
-    fields_of_response=_fields_of_response,
-    response_of_fields=_response_of_fields,
     error_response=lambda _error, _message: ListOffsetsResponse(),
 )

@@ -1,44 +1,38 @@
-"""Topics of the client APIs: on the wire a topic lists its partitions, in our values each partition names its topic."""
+"""Topics of the client APIs: pairs of a topic's name and a partition, which the wire lists by topic."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
-from typing import Final, Protocol, TypeVar
+from typing import Annotated, Final, TypeAlias
 from uuid import UUID
+
+from kraft_trio.wire.fields import Int32, String, Via
 
 NO_TOPIC_ID: Final = UUID(int=0)
 
-
-class _OfTopic(Protocol):
-    @property
-    def topic_name(self) -> str: ...
-
-    @property
-    def topic_id(self) -> UUID: ...
+_Pairs: TypeAlias = tuple[tuple[str, int], ...] | None
+_Topics: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...] | None
 
 
-PartitionT = TypeVar("PartitionT", bound=_OfTopic)
+def _by_topic(pairs: _Pairs) -> _Topics:
+    if pairs is None:
+        return None
+    topics: dict[str, list[int]] = {}
+    for name, partition in pairs:
+        topics.setdefault(name, []).append(partition)
+    return tuple((name, tuple(partitions)) for name, partitions in topics.items())
 
 
-def by_topic(partitions: Sequence[PartitionT]) -> list[tuple[str, UUID, Sequence[PartitionT]]]:
-    """Groups neighbouring partitions of one topic, in order."""
-    if len(partitions) == 1:
-        only = partitions[0]
-        return [(only.topic_name, only.topic_id, partitions)]
-    groups = groupby(partitions, key=lambda partition: (partition.topic_name, partition.topic_id))
-    return [(name, topic_id, list(members)) for (name, topic_id), members in groups]
+def _pairs(topics: _Topics) -> _Pairs:
+    return None if topics is None else tuple((name, partition) for name, members in topics for partition in members)
 
 
-class _OfNamedTopic(Protocol):
-    @property
-    def topic_name(self) -> str: ...
-
-
-NamedT = TypeVar("NamedT", bound=_OfNamedTopic)
-
-
-def by_name(partitions: Sequence[NamedT]) -> list[tuple[str, list[NamedT]]]:
-    """Groups neighbouring partitions of one topic in an API without topic ids."""
-    groups = groupby(partitions, key=lambda partition: partition.topic_name)
-    return [(name, list(members)) for name, members in groups]
+PartitionsByTopic: TypeAlias = Annotated[
+    _Pairs,
+    Via(
+        tuple[tuple[Annotated[String, "name"], Annotated[tuple[Int32, ...], "partitions"]], ...] | None,
+        read=_pairs,
+        write=_by_topic,
+    ),
+    "topics",
+]
+"""The partitions that a request asks about; None asks about all."""

@@ -12,14 +12,15 @@ import attrs
 
 from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
+from kraft_trio.wire.fields import Error, Int32, String
 
 
 @attrs.frozen
 class TransferLeadershipRequest:
-    cluster_id: str | None
+    cluster_id: String | None
     """The node refuses a request that has another cluster id than its own."""
-    voter_id: int
-    timeout_ms: int
+    voter_id: Int32
+    timeout_ms: Int32
     """How long the leader may wait until that voter has caught up."""
 
 
@@ -27,41 +28,17 @@ class TransferLeadershipRequest:
 class TransferLeadershipResponse:
     """Without `error`, the leader has resigned in favour of the voter, or is that voter."""
 
-    error: ErrorCode = ErrorCode.none
-    error_message: str | None = None
+    error: Error = ErrorCode.none
+    error_message: String | None = None
 
-
-_SCHEMA: Final = """\
-request
-    cluster_id: string?
-    voter_id: int32
-    timeout_ms: int32
-response
-    error_code: error_code
-    error_message: string?
-"""
 
 TRANSFER_LEADERSHIP: Final = Api(
     key=10_003,
     name="TransferLeadership",
-    schema=_SCHEMA,
+    request=TransferLeadershipRequest,
+    response=TransferLeadershipResponse,
     min_version=0,
     max_version=0,
     flexible_version=0,
-    fields_of_request=lambda request, _version: {
-        "cluster_id": request.cluster_id,
-        "voter_id": request.voter_id,
-        "timeout_ms": request.timeout_ms,
-    },
-    request_of_fields=lambda fields, _version: TransferLeadershipRequest(
-        fields["cluster_id"], fields["voter_id"], fields["timeout_ms"]
-    ),
-    fields_of_response=lambda response, _version: {
-        "error_code": response.error,
-        "error_message": response.error_message,
-    },
-    response_of_fields=lambda fields, _version: TransferLeadershipResponse(
-        fields["error_code"], fields["error_message"]
-    ),
     error_response=TransferLeadershipResponse,
 )

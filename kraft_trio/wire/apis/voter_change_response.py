@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar
 
 import attrs
 
 from kraft_trio.wire.error_codes import ErrorCode
-from kraft_trio.wire.schema import Fields
+from kraft_trio.wire.fields import Error, Int32, String
 
 
 @attrs.frozen
 class VoterChangeResponse:
-    error: ErrorCode = ErrorCode.none
-    error_message: str | None = None
-
-
-T = TypeVar("T", bound=VoterChangeResponse)
-
-
-def fields_of_voter_change_response(response: VoterChangeResponse, version: int) -> Fields:
-    return {"throttle_time": 0, "error_code": response.error, "error_message": response.error_message}
-
-
-def voter_change_response_of_fields(response_type: type[T], fields: Fields) -> T:
-    return response_type(fields["error_code"], fields["error_message"])
+    throttle_time_ms: ClassVar[Int32] = 0
+    error: Error = ErrorCode.none
+    error_message: String | None = None

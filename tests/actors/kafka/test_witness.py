@@ -220,4 +220,4 @@ async def exchange(cluster: Cluster, node_id: int, frame: bytes) -> bytes | None
 
 
 def refusal_of(api: Api[Any, Any], version: int) -> bytes:
-    return encode_response(api, version, version, ErrorCode.not_controller)[4:]
+    return encode_response(api, version, version, api.error_response(ErrorCode.not_controller, None))[4:]

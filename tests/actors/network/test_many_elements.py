@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 
+from harness.plain_messages import read_plain, write_plain
 from kraft_trio.actors.network.request_router import MAX_SOFTWARE_CHARACTERS
 from kraft_trio.actors.peers.answers import Worked
 from kraft_trio.errors import ProtocolError
@@ -95,16 +96,17 @@ def with_listeners(count: int) -> Endpoints:
 
 def repeated(api: Api[Any, Any], version: int, request: object, array: str, count: int) -> bytes:
     """The frame of a request with the first element of that array many times over."""
-    fields = api.fields_of_request(request, version)
+    chunks: list[bytes] = []
+    api.encode_request(request, version, chunks)
+    structure = api.structure("request", version)
+    fields = read_plain(structure, b"".join(chunks))
     *path, name = array.split(".")
     inner = fields
     for step in path:
         inner = inner[step][0]
     inner[name] = [next(iter(inner[name]))] * count
-    chunks: list[bytes] = []
-    api._compiled_writer("request", version)(chunks, fields)
     header = api.key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
-    return header + b"\0" * (version >= api.flexible_version) + b"".join(chunks)
+    return header + b"\0" * (version >= api.flexible_version) + write_plain(structure, fields)
 
 
 def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
@@ -168,7 +170,7 @@ def one_of_each() -> Iterator[tuple[Api[Any, Any], int, object, str]]:
         yield CREATE_TOPICS, 7, created, array
     reassigned = ListPartitionReassignmentsRequest(1000, ((TOPIC, 0),))
     yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics"
-    yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partition_indexes"
+    yield LIST_PARTITION_REASSIGNMENTS, 0, reassigned, "topics.partitions"
     directories = DescribeLogDirsRequest(((TOPIC, 0),))
     yield DESCRIBE_LOG_DIRS, 3, directories, "topics"
     yield DESCRIBE_LOG_DIRS, 3, directories, "topics.partitions"
