@@ -22,6 +22,10 @@ CODE = [
     ),
     *(path for path in (REPOSITORY / "scripts").rglob("*") if path.is_file() and path.suffix in ("", ".py")),
     *REPOSITORY.glob("*.py"),
+    *(REPOSITORY / "docs").glob("*.py"),
+    *(REPOSITORY / "docs").glob("*.toml"),
+    *(REPOSITORY / "kraft_trio").rglob("*.js"),
+    *(path for path in (REPOSITORY / "deploy").rglob("*") if path.suffix in (".yml", ".yaml", ".service")),
     *(REPOSITORY / "tests" / "scenarios").glob("*.txt"),
 ]
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
