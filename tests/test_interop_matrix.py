@@ -31,6 +31,19 @@ def test_every_row_is_of_a_system_that_has_tests() -> None:
     assert set(json.loads(RESULTS.read_text())) <= known
 
 
+@pytest.mark.parametrize(("version", "noted"), [("1.7", True), ("", False)])
+def test_a_program_that_is_not_installed_gets_no_row(
+    version: str, noted: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interop_matrix, "version_of", lambda _program: version)
+    request.node.add_marker(pytest.mark.interop)
+    request.node.add_marker(pytest.mark.system("kcat", "kcat"))
+    before = list(request.node.user_properties)
+    interop_matrix.mark(request.node)
+    assert (request.node.user_properties != before) is noted
+    request.node.user_properties[:] = before
+
+
 def report(nodeid: str, outcome: str, *properties: tuple[str, str], when: str = "call") -> pytest.TestReport:
     longrepr = ("file", 1, "Skipped: no jars") if outcome == "skipped" else None
     noted: list[tuple[str, object]] = [("interop system", "X"), ("interop version", "1"), *properties]

@@ -66,9 +66,10 @@ _SYSTEM, _VERSION, _SAYS = "interop system", "interop version", "interop says"
 
 
 def kcat_version() -> str:
+    """The version of kcat; empty if it is not installed."""
     path = shutil.which("kcat") or shutil.which("kafkacat")
     if path is None:
-        return "not installed"
+        return ""
     said = subprocess.run([path, "-V"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"Version (\S+) .*?librdkafka (\S+)", said)
     return "unknown" if found is None else f"{found[1]}, librdkafka {found[2]}"
@@ -76,7 +77,7 @@ def kcat_version() -> str:
 
 @functools.cache
 def version_of(program: str) -> str:
-    """The version of a program that is installed here."""
+    """The version of a program here; empty if it is not installed."""
     match program:
         case "kcat":
             return kcat_version()
@@ -99,8 +100,8 @@ def mark(item: pytest.Item) -> None:
     system, program = SYSTEMS.get(file, ""), "pyspark" if file == _OF_SPARK else "Kafka"
     if (marker := item.get_closest_marker("system")) is not None:
         system, program = marker.args
-    if system:
-        item.user_properties += [(_SYSTEM, system), (_VERSION, version_of(program))]
+    if system and (version := version_of(program)):
+        item.user_properties += [(_SYSTEM, system), (_VERSION, version)]
 
 
 class Recorder:
