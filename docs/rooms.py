@@ -22,11 +22,11 @@ def rooms(package: str) -> str:
 
 def layers() -> str:
     """What each layer of the library is for, from above to below."""
-    rows = []
-    for layer in _contracts()[0]["layers"]:
-        names = [name.strip().removeprefix("kraft_trio.") for name in layer.split(":")]
-        rows.append((", ".join(f"`{name}`" for name in names), " ".join(map(_said_of, names))))
-    return table(("package", "content"), rows)
+    layers = enumerate(_contracts()[0]["layers"], 1)
+    named = [
+        (str(level), name.strip().removeprefix("kraft_trio.")) for level, layer in layers for name in layer.split(":")
+    ]
+    return table(("layer", "package", "content"), ((level, f"`{name}`", _said_of(name)) for level, name in named))
 
 
 def _contracts() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Hands things to a task while it waits, as a rule without a turn of the scheduler.
+"""Hands things to a task while it waits, usually without a turn of the scheduler.
 
 Most messages, and most commits, find the task waiting that takes them.  Waking it takes a round of the scheduler, which
 is a large part of the time that a commit takes.  So the task leaves a function while it waits, and

@@ -1,4 +1,4 @@
-"""What an application asks of a running node."""
+"""The calls that an application makes on a running node."""
 
 from __future__ import annotations
 

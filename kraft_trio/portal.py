@@ -1,4 +1,4 @@
-"""A thread that runs Trio, and what other threads have done in it: calls, and context managers that they enter."""
+"""A thread that runs Trio, in which other threads make calls and enter context managers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The page that shows a quorum: asks every node, and sends what they tell to browsers.  Read-only."""
+"""The page that shows a quorum: asks every node, and sends the answers to browsers.  Read-only."""

@@ -47,7 +47,7 @@ ADVICE: Final = (
     (
         "certificate has expired",
         "the certificate there has expired",
-        "Replace the files; the node takes over new ones while it runs.",
+        "Replace the files; the node reloads them while it runs.",
     ),
     (
         "certificate is not valid for",

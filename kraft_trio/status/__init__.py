@@ -1,1 +1,1 @@
-"""What a node tells over HTTP: metrics, health, its view of the quorum, and events.  Read-only, off by default."""
+"""What a node serves over HTTP: metrics, health, its view of the quorum, and events.  Read-only, off by default."""

@@ -79,7 +79,7 @@ def observers(situation: Situation) -> Iterator[Finding]:
         and not lacks_voters(situation, claim)
     ]
     if voters and others:
-        text = f"Not voters: {ids_text(others)}. If these nodes fail, the quorum goes on."
+        text = f"Not voters: {ids_text(others)}. If these nodes fail, the quorum continues."
         yield Finding(Severity.NOTE, "observers", text)
 
 

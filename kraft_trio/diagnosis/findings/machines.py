@@ -99,7 +99,7 @@ def certificates(situation: Situation) -> Iterator[Finding]:
         if days is None or days >= SOON_DAYS:
             continue
         when = "has expired: connections fail" if days < 0 else f"expires in {days} {'day' if days == 1 else 'days'}"
-        text = f"A certificate of {claim.name} {when}. Replace its files; the node takes over new ones while it runs."
+        text = f"A certificate of {claim.name} {when}. Replace its files; the node reloads them while it runs."
         yield Finding(Severity.NOTE if days >= URGENT_DAYS else Severity.WARNING, "certificate", text)
 
 

@@ -240,7 +240,7 @@ RULES: Final = (
         When.ANSWER,
         (NOTE,),
         "Nodes that answer are no voters.",
-        "None: if they fail, the quorum goes on.",
+        "None: if they fail, the quorum continues.",
         identities.observers,
     ),
     Rule(
