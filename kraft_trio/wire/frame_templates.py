@@ -92,9 +92,10 @@ def _unsent(fields: Sequence[Field]) -> list[tuple[int, Any]]:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
+    if len(names) == 1:
+        only = attrgetter(*names)
+        return lambda value: (only(value),)
+    return attrgetter(*names) if names else lambda value: ()
 
 
 def _all_but(cls: Any, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

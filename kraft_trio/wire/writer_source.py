@@ -284,7 +284,11 @@ class _WriterSource:
         if field.kind == "uuid" and field.default == UUID(int=0):
             return f"{value}.int"
         if field.default is None:
-            return f"{value} is not None"
+            make = None if field.structure is None else field.structure.make
+            none = None if make is None else make.none
+            if make is None or none is None:
+                return f"{value} is not None"
+            return f"{value} is not None and {value} != {self._source.constant('none', make.type(*none))}"
         if field.is_array and not field.default:
             return value
         return f"{value} != {self._source.constant('default', field.default)}"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import struct
 from datetime import timedelta
 from uuid import UUID
 
+import attrs
+import pytest
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest as KioRequest
 from kio.schema.controller_registration.v0.response import ControllerRegistrationResponse as KioResponse
 from kio.schema.errors import ErrorCode as KioError
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
+from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import Endpoint, VersionRange
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.apis.controller_registration import (
@@ -53,6 +57,14 @@ def test_kio_reads_the_request() -> None:
         ("metadata.version", 0, 32767),
     ]
     assert CONTROLLER_REGISTRATION.decode_request(0, written, 0, REQUEST_ELEMENTS) == REQUEST
+
+
+def test_an_unknown_security_protocol_is_refused() -> None:
+    chunks: list[bytes] = []
+    CONTROLLER_REGISTRATION.encode_request(attrs.evolve(REQUEST, listeners=REQUEST.listeners[:1]), 0, chunks)
+    changed = b"".join(chunks).replace(struct.pack(">HH", 9093, 0), struct.pack(">HH", 9093, 4))
+    with pytest.raises(ProtocolError, match="security_protocol: 4, expected 0 to 3"):
+        CONTROLLER_REGISTRATION.decode_request(0, changed, 0, REQUEST_ELEMENTS)
 
 
 def test_the_response_of_kio_is_read() -> None:

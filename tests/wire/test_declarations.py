@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import struct
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 import attrs
 import pytest
 
 from harness.plain_messages import read_plain, write_plain
-from kraft_trio.errors import UnsupportedVersionError
-from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.wire.api import DESCRIBE_QUORUM, UPDATE_RAFT_VOTER
+from kraft_trio.errors import ProtocolError, UnsupportedVersionError
+from kraft_trio.protocol.types import OffsetAndEpoch, VersionRange
+from kraft_trio.wire.api import (
+    BEGIN_QUORUM_EPOCH,
+    DESCRIBE_QUORUM,
+    END_QUORUM_EPOCH,
+    FETCH,
+    FETCH_SNAPSHOT,
+    PRODUCE,
+    UPDATE_RAFT_VOTER,
+    VOTE,
+)
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest
+from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.update_raft_voter import UpdateRaftVoterResponse
+from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.fields import (
     INLINE,
@@ -119,6 +131,39 @@ def test_the_leader_that_a_peer_does_not_tell_is_none_and_not_node_0() -> None:
     body = b"".join(chunks)
     assert body == bytes(4 + 2 + 1)
     assert UPDATE_RAFT_VOTER.decode_response(0, body, 0, 10).leader_id == -1
+
+
+@pytest.mark.parametrize("api", [VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT])
+def test_no_endpoint_is_that_of_no_leader(api: Api[Any, Any]) -> None:
+    """A refusal names no leader, so that -1 is no id to look for among the node endpoints."""
+    node = {"item_0": -1, "host": "h", "port": 1}
+    fields = {"throttle_time_ms": 0, "error": ErrorCode.not_controller, "topics": [], "node_endpoints": [node]}
+    body = write_plain(api.structure("response", 1), fields)
+    response = api.decode_response(1, body, 0, 10)
+    assert (response.error, response.leader_id, response.leader_endpoint) == (ErrorCode.not_controller, -1, None)
+
+
+@pytest.mark.parametrize("name", ["diverging", "snapshot_id"])
+def test_a_tagged_structure_of_unknown_values_is_not_sent(name: str) -> None:
+    answer = FetchPartitionResponse("t", UUID(int=1), 0)
+    written: list[list[bytes]] = []
+    for one in (answer, attrs.evolve(answer, **{name: OffsetAndEpoch(-1, -1)})):
+        written.append([])
+        FETCH.encode_response(FetchResponse(partitions=(one,)), FETCH.max_version, written[-1])
+    assert b"".join(written[0]) == b"".join(written[1])
+
+
+def test_a_tagged_range_of_unknown_versions_is_not_sent() -> None:
+    chunks: list[bytes] = []
+    FETCH.encode_request(FetchRequest(kraft_versions=VersionRange(-1, -1)), FETCH.max_version, chunks)
+    assert "kraft_versions" not in read_plain(FETCH.structure("request", FETCH.max_version), b"".join(chunks))
+
+
+def test_a_refusal_names_the_field_that_is_malformed() -> None:
+    """A partition has two error messages (KIP-467), its own and those of records."""
+    body = struct.pack(">ihc", 1, 1, b"t") + struct.pack(">iihqqq", 1, 0, 0, 0, 0, 0) + struct.pack(">iih", 1, 0, -2)
+    with pytest.raises(ProtocolError, match=r"Produce v8 response: batch_index_error_message: length -2"):
+        PRODUCE.decode_response(8, body, 0, 10)
 
 
 def test_a_question_about_no_producer_has_no_tag() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final
 
 import attrs
 
+from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import VersionRange
 from kraft_trio.wire.apis.endpoints import ListenerAddress
 from kraft_trio.wire.descriptor import Api
@@ -20,15 +21,19 @@ SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SA
 _SECURITY_PROTOCOLS: Final = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
 
 
+def _security_protocol(number: int) -> str:
+    if number not in _SECURITY_PROTOCOLS:
+        raise ProtocolError(f"security_protocol: {number}, expected 0 to {max(_SECURITY_PROTOCOLS)}")
+    return _SECURITY_PROTOCOLS[number]
+
+
 @attrs.frozen
 class ControllerListener:
     """`security_protocol` is a key of SECURITY_PROTOCOL_IDS."""
 
     name: String
     endpoint: ListenerAddress
-    security_protocol: Annotated[
-        str, Via(Int16, read=_SECURITY_PROTOCOLS.__getitem__, write=SECURITY_PROTOCOL_IDS.__getitem__)
-    ]
+    security_protocol: Annotated[str, Via(Int16, read=_security_protocol, write=SECURITY_PROTOCOL_IDS.__getitem__)]
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ def _nodes(endpoint: Endpoint | None, leader_id: int) -> tuple[tuple[int, Endpoi
 
 
 def _endpoint(nodes: tuple[tuple[int, Endpoint], ...], leader_id: int) -> Endpoint | None:
-    return next((endpoint for node_id, endpoint in nodes if node_id == leader_id), None)
+    return next((endpoint for node_id, endpoint in nodes if node_id == leader_id >= 0), None)
 
 
 LeaderEndpoint: TypeAlias = Annotated[

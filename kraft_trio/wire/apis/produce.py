@@ -31,7 +31,7 @@ from kraft_trio.wire.fields import (
 MAX_MESSAGE_CHARACTERS: Final = 500
 """Of an error message.  It may quote what a client sent, and old versions have room for 32,767 bytes."""
 
-_RecordError: TypeAlias = tuple[Int32, Annotated[String | None, "error_message"]]
+_RecordError: TypeAlias = tuple[Int32, Annotated[String | None, "batch_index_error_message"]]
 _LEADER: Final = Nest("current_leader", Place(since=10, tag=0))
 
 
@@ -72,9 +72,7 @@ class ProducePartitionResponse:
     log_append_time_ms: Int64 = -1
     """For sequences that the log had before: the time of their producer's newest batch.  As in Kafka, otherwise -1."""
     log_start_offset: Annotated[Int64, Place(since=5), VARIES] = -1
-    record_errors: ClassVar[
-        Annotated[tuple[tuple[Int32, Annotated[String | None, "error_message"]], ...], Place(since=8)]
-    ] = ()
+    record_errors: ClassVar[Annotated[tuple[_RecordError, ...], Place(since=8)]] = ()
     error_message: Annotated[String | None, Place(since=8)] = None
     leader_id: Annotated[Int32, _LEADER] = -1
     leader_epoch: Annotated[Int32, _LEADER] = -1
