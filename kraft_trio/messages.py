@@ -77,7 +77,7 @@ class LeaderHeardOf:
 
     @classmethod
     def of_response(cls, epoch: int, leader_id: int, endpoint: Endpoint | None, listener_name: str) -> LeaderHeardOf:
-        """From the fields of a response.  A negative leader id stands for no known leader."""
+        """From the fields of a response.  A negative leader id means that no leader is known."""
         endpoints = Endpoints({listener_name: endpoint} if endpoint is not None else {})
         return cls(epoch, leader_id if leader_id >= 0 else None, endpoints)
 

@@ -25,7 +25,7 @@ def object_named(name: str, setting: str, *, makes: bool) -> object:
 
 
 def refusal(setting: str, name: str, reason: str) -> ConfigError:
-    """The error of a setting that names something of no use."""
+    """The error for a setting that names an unusable object."""
     return ConfigError(f"{setting}={name}: {reason}")
 
 

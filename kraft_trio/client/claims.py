@@ -192,7 +192,7 @@ async def _ask_each(network: Network, endpoints: Sequence[Endpoint], timeout_ms:
 
 
 async def _with_strangers(network: Network, told: dict[Endpoint, Told], timeout_ms: int) -> dict[Endpoint, Told]:
-    """A controller of Kafka's without metadata does not tell its cluster: have it refuse the only one that is told."""
+    """A Kafka controller without metadata does not tell its cluster: have it refuse the only one reported."""
     clusters = {one.claim.cluster_id for one in told.values()} - {None}
     silent = [endpoint for endpoint, one in told.items() if one.claim.lacks_metadata]
     if len(clusters) != 1:
@@ -331,7 +331,7 @@ async def _asked(network: Network, endpoint: Endpoint, timeout_ms: int) -> Told:
 async def _of_kafkas(
     connection: Connection, metadata: MetadataResponse | None, *, lacks_metadata: bool, timeout_ms: int
 ) -> tuple[int | None, int | None]:
-    """Epoch and kraft.version of a controller of Kafka's that names no leader: they are told nowhere else."""
+    """Epoch and kraft.version of a controller of Kafka's that names no leader: nothing else reports them."""
     if metadata is not None and metadata.controller_id >= 0:
         return None, None
     epoch = await known_epoch(connection, None if metadata is None else metadata.cluster_id, timeout_ms)

@@ -18,7 +18,7 @@ MAX_LINE: Final = 300
 LATELY_MS: Final = 90_000
 """A node that shares its id says so once a minute."""
 RESTORED_TOLD_MS: Final = 24 * 3600 * 1000
-"""For how long it is told that an old copy of a directory was started.  It may have caught up within a moment."""
+"""For how long a node reports that an old copy of a directory was started.  It may have caught up within a moment."""
 MAX_NODES: Final = 64
 """Nodes that are asked; what they name beyond that is ignored."""
 

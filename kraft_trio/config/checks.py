@@ -40,7 +40,7 @@ def check(config: ConfigFields) -> None:
 
 
 def capped(config: ConfigFields) -> dict[str, str]:
-    """What is done in place of timeouts that other timeouts cap, as sentences by field."""
+    """What the node does in place of timeouts that other timeouts cap: a sentence for each field."""
     fetch_ms, election_ms = config.fetch_timeout_ms, config.election_timeout_ms
     request_ms, told = config.request_timeout_ms, {}
     most_ms = retry_backoff_ms(config.retry_backoff_ms, fetch_ms, election_ms)

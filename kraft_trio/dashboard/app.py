@@ -25,7 +25,7 @@ ALLOWED: Final = {"/": ("GET", "HEAD"), "/v1/stream": ("GET", "HEAD"), EXPLAIN: 
 
 
 class Pages:
-    """Answers the paths in ALLOWED, for whoever serves them."""
+    """Answers the paths in ALLOWED, for the node or command that serves them."""
 
     def __init__(self, watch: QuorumWatch, source: Callable[[], Mapping[str, Any]], places: StreamPlaces) -> None:
         """`source` says who asks the nodes; `places` are those of the streams."""

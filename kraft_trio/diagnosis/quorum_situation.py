@@ -29,7 +29,7 @@ class Restored:
 
 @attrs.frozen
 class Claim:
-    """What one node says of itself.  None means what it does not say."""
+    """What one node reports about itself.  None means that it does not report the value."""
 
     endpoint: str
     problem: str | None = None
@@ -195,7 +195,7 @@ class Situation:
 
     @cached_property
     def epoch(self) -> int:
-        """The highest epoch that is claimed; -1 if none is."""
+        """The highest claimed epoch; -1 if there is none."""
         known = [claim.epoch for claim in self.answers if claim.epoch is not None]
         return max([*known, -1 if self.report is None else self.report.epoch], default=-1)
 
@@ -273,7 +273,7 @@ class Situation:
 def survivals(situation: Situation) -> tuple[Survival, ...]:
     """What the voter set survives now; while a voter change is not committed, first that set, then the one before.
 
-    Without a leader, whoever answers counts as up.  Empty if nobody tells the voters.
+    Without a leader, every node that answers counts as up.  Empty if no node reports the voters.
     """
     if situation.report is None:
         up = [claim.node_id for claim in situation.answers if claim.node_id is not None]

@@ -110,7 +110,7 @@ class HttpConnection:
         self._scope.cancel()
 
     def end_if_overdue(self) -> bool:
-        """End the connection if its client has taken too long.  The server calls this now and then.
+        """End the connection if its client has taken too long.  The server calls this periodically.
 
         Returns whether this call ended it.
         """

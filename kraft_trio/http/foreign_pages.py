@@ -1,8 +1,8 @@
 """Refuses what the page of another site has somebody's browser send.
 
-A page can have the browser of whoever looks at it send requests into a network that the page's author cannot reach.  By
-changing the address of its own name to one of that network (DNS rebinding), it can even read the responses: for the
-browser they come from its own site.  But then the request names that site in `Host`.
+A page can make its visitor's browser send requests into a network that the page's author cannot reach.  By changing the
+address of its own name to one of that network (DNS rebinding), it can even read the responses: for the browser they
+come from its own site.  But then the request names that site in `Host`.
 
 A browser is known by headers that it adds by itself and that no page can take away.  Programs such as scrapers, probes
 and command line clients do not send them, so they may use any name for the server.

@@ -16,7 +16,7 @@ _UNLIKE: Final = (b"transfer-encoding", b"upgrade", b"expect")
 
 
 class BadRequest(Exception):
-    """What the client has sent is no request that this server takes."""
+    """The client sent something that this server does not accept as a request."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

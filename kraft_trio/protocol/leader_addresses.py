@@ -29,7 +29,7 @@ class LeaderAddresses:
         self._failed.add(endpoint)
 
     def has_another(self, known: Iterable[Endpoint | None]) -> bool:
-        """Whether a known address is left that has not failed.  If none is, the next round begins."""
+        """Whether a known address that has not failed is left.  Otherwise the next round begins."""
         if any(endpoint is not None and endpoint not in self._failed for endpoint in known):
             return True
         self._failed.clear()

@@ -155,8 +155,8 @@ def begin_quorum_epoch(
     """Judge BeginQuorumEpoch.  The caller checks the voter key after the transition.
 
     `highest_epoch` (inclusive) is the highest to which a request may move this node (`epoch_limits`).  The request
-    comes from the leader itself, so a Prospective that had lost this leader follows it again, and a Follower takes over
-    a new address.  A leader that has resigned does not lead its epoch again: its request is late.
+    comes from the leader itself, so a Prospective that had lost this leader follows it again, and a Follower adopts a
+    new address.  A leader that has resigned does not lead its epoch again: its request is late.
     """
     refusal = _refuse_sender(role, self_key, leader_id, leader_epoch)
     if refusal is not None:

@@ -1,7 +1,7 @@
 """Resolves the replicas that a target names, as the leader knows them (KIP-642).
 
-An administrator may name ids alone.  The id of a voter stands for that voter, unless it is silent and another replica
-with its id fetches: then its disk has been replaced.  Any other id stands for the replica with that id that fetches.
+An administrator may name ids alone.  The id of a voter means that voter, unless it is silent and another replica with
+its id fetches: then its disk has been replaced.  Any other id means the replica with that id that fetches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def resolve_target(
     can_vote: Collection[ReplicaKey],
     pending: Collection[ReplicaKey] = (),
 ) -> tuple[ReplicaKey, ...] | Refused:
-    """The target voters, sorted.  INVALID_REPLICA_ASSIGNMENT, naming all problems, if a replica is of no use.
+    """The target voters, sorted.  INVALID_REPLICA_ASSIGNMENT, naming all problems, if a replica cannot be used.
 
     `present` are the voters and observers that fetch; `can_vote` are the observers that have told a valid listener.
     `pending` is the target of the reassignment under way.  Its ids name the same replicas again, unless another one
@@ -55,7 +55,7 @@ def _replica_of(
     can_vote: Collection[ReplicaKey],
     named_before: Collection[ReplicaKey],
 ) -> ReplicaKey | str:
-    """The replica that `named` stands for, or why there is none."""
+    """The replica that `named` means, or why there is none."""
     voter = next((voter.key for voter in voters if named.names(voter.key.id, voter.key.directory_id)), None)
     observers = sorted(key for key in present if named.names(key.id, key.directory_id) and not voters.is_voter(key))
     before = next((key for key in named_before if named.names(key.id, key.directory_id)), None)

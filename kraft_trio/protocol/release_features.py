@@ -1,7 +1,7 @@
 """Which levels of its features a release of Apache Kafka finalizes, and which they depend on (KIP-1022, KIP-584).
 
 The table is that of Kafka 4.4's MetadataVersion and Feature.  A metadata.version is named after the release that it
-first came with, and each release stands for its last one.
+first came with, and each release has the level of its last one.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from kraft_trio.wire.apis.vote import VoteRequest
 
 @attrs.frozen
 class Claim:
-    """As which replica a request speaks.  The zero directory id stands for one that the request does not name."""
+    """The replica in whose name a request speaks.  The zero directory id means that the request names none."""
 
     node_id: int
     directory_id: UUID = NO_DIRECTORY_ID

@@ -49,7 +49,7 @@ class VirtualClock(trio.abc.Clock):
         self.now = 0.0
 
     def start_clock(self) -> None:
-        """Do nothing: the clock stands at 0."""
+        """Do nothing: the clock is at 0."""
 
     def current_time(self) -> float:
         return self.now
@@ -187,7 +187,7 @@ class _Deadlines(_run.Deadlines):
 
 
 class _IoManager:
-    """Trio's, which is asked for events only if there may be some.
+    """Trio's I/O manager, which polls for events only if there may be some.
 
     Real events come from file descriptors that a task waits for, and from other threads and signal handlers, whose
     calls are in the entry queue before they wake the scheduler.

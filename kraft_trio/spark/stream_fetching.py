@@ -81,7 +81,7 @@ async def _round(
 ) -> list[Fetched] | str:
     """The next non-empty answers: batches, or the news that the offset is not in the log.
 
-    Returns a text instead if the log still ends before the offset when the address's time limit is over.
+    Returns text instead if the log still ends before the offset when the address's time limit is over.
     """
 
     async def question(leader: QuorumLeader) -> list[Fetched] | str:

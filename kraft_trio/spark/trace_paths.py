@@ -31,7 +31,7 @@ def trace_files(path: str, paths: str = "") -> list[TraceFile]:
 def files_of_traces(paths: Iterable[str]) -> list[TraceFile]:
     """The files of paths and globs, sorted by name, each once.
 
-    A directory stands for its files, except for names that begin with a dot or an underscore.  A path without a file is
+    A directory means its files, except for names that begin with a dot or an underscore.  A path without a file is
     listed with its problem.  Raises ConfigError if no path leads to a file, or a URL needs a package that is missing.
     """
     found = {file.path: file for pattern in paths for file in _found(pattern)}

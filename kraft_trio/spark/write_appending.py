@@ -1,4 +1,4 @@
-"""Appends the batches of a partition, each once, however many attempts there are and whoever leads the quorum."""
+"""Appends the batches of a partition, each once, whatever the number of attempts and whoever leads."""
 
 from __future__ import annotations
 

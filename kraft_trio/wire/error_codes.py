@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
 
 ERROR_CODES: Final = {int(code): code for code in ErrorCode}
-"""Error codes by number.  A number that is missing here, from a newer peer, stands for `unknown_server_error`."""
+"""Error codes by number.  A number that is missing here, from a newer peer, means `unknown_server_error`."""
 
 REFUSALS: Final = {refusal: ErrorCode[refusal.name.lower()] for refusal in Refusal}
 """The error codes of the errors with which rules refuse."""

@@ -38,7 +38,7 @@ class Kind:
     format: str
     zero: Any
     unknown: Any
-    """What stands for a value that a version does not tell."""
+    """The value of a field that a version does not have."""
 
 
 def _number(name: str, format: str) -> Kind:
@@ -140,7 +140,7 @@ class Nest:
 
 @attrs.frozen(eq=False)
 class Via:
-    """The attribute is another value than the one of type `wire` that is on the wire.
+    """The attribute holds a converted value; the one on the wire has type `wire`.
 
     `read` makes the attribute's value, and `write` the wire's; both are functions, or expressions with {} for the
     value.  They also get the attributes that `beside` names.

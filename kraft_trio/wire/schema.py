@@ -146,7 +146,7 @@ class _Hint:
         return tuple(reversed(found))
 
     def empty(self, *, unknown: bool) -> Any:
-        """What stands for a value that is not there: zero, or what means that it is unknown."""
+        """The value of a missing field: zero, or the one that means unknown."""
         kind, parts = self.marker(Kind), self.marker(Parts)
         if self.nullable:
             return None

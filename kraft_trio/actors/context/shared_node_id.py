@@ -196,7 +196,7 @@ class SharedReplicas:
         elif process != known.latest:
             is_open = replica == known.latest.key and waiting_on in (None, connection)
             if is_open and process != known.other:
-                known.latest = process  # It has connected anew, as far as one can tell.
+                known.latest = process  # It has probably reconnected.
             else:
                 comes_back = process == known.other and now_s - known.other_s < self._within_s
                 known.comebacks = known.comebacks + (not is_open) if comes_back else 0

@@ -63,7 +63,7 @@ class LeaderDiscovery:
                 with trio.move_on_after(self._wait_ms / 1000):
                     addresses = await self._context.bootstrap.addresses_of(server)
                 if len(addresses) > 1:
-                    # The name stands for several nodes, and only some of them may know the leader.
+                    # The name belongs to several nodes, and only some of them may know the leader.
                     await self._ask(self._context.random.choice(addresses), self._context.client.request_apart)
                 else:
                     await self._ask(server, self._context.client.request)

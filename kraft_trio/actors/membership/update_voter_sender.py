@@ -62,7 +62,7 @@ class UpdateVoterSender:
         return not self._acknowledged or (kraft_version > 0 and known != self._own)
 
     async def _replaced(self, now: Voter | None, period_s: float) -> None:
-        """Note that the leader was told something else of this very replica, and wait."""
+        """Note that the leader heard something else about this replica, and wait."""
         self._has_stood = False
         self._times_replaced += 1
         # Once, that may be a late request of an earlier process.

@@ -74,7 +74,7 @@ class ListOffsetsRequests:
     def _special(
         self, partition: ListOffsetsPartition, view: QuorumView, committed_end: int | None
     ) -> ListOffsetsPartitionResponse:
-        """The response to a timestamp that stands for an offset."""
+        """The response to a special timestamp, such as that of the earliest offset."""
         answer = self._checked(partition, view, committed_end)
         if answer.error != ErrorCode.none or committed_end is None:
             return answer

@@ -1,6 +1,6 @@
 """The configured bootstrap servers, each with all addresses that its name has at the moment.
 
-A name may stand for a load balancer, or for many nodes (a headless service of Kubernetes).  The nodes behind it change,
+A name may belong to a load balancer, or to many nodes (a headless service of Kubernetes).  The nodes behind it change,
 so each try looks it up again.
 """
 

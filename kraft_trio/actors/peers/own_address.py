@@ -28,7 +28,7 @@ class OwnAddress:
     """
 
     def __init__(self, secured: Network, network: Network, config: NodeConfig) -> None:
-        """`network` is that without TLS and SASL: whoever answers will do.  `secured` leaves no failed handshake."""
+        """`network` has no TLS and SASL: any answer counts.  `secured` causes no failed handshake."""
         self._secured = secured
         self._network = network
         self._config = config

@@ -13,7 +13,7 @@ log = get_logger(__name__)
 
 
 class KafkaSnapshotCheck:
-    """Judges snapshots piece by piece, ahead of what a replica of Kafka has been sent.  One for a leader's epoch."""
+    """Judges snapshots piece by piece, before a Kafka replica gets the pieces.  A leader has one for its epoch."""
 
     def __init__(self) -> None:
         self._readable_up_to: dict[OffsetAndEpoch, int] = {}

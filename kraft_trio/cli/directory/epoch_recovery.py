@@ -1,6 +1,6 @@
 """Recovery when the epochs have run out: lowers the epoch in a stopped replica's quorum-state to just above the logs.
 
-It also writes a quorum-state anew that is lost or cannot be read, whose epoch and vote nobody knows any more.
+It also rewrites a quorum-state that is lost or cannot be read, and whose epoch and vote are therefore unknown.
 
 The log stays unchanged.  This is safe only if every replica of the quorum gets the same epoch, above the last epoch of
 every log.  Then no record carries that epoch or a later one, and no running process remembers a leader or vote in one.

@@ -62,7 +62,7 @@ def recover_command(
     command on no other replica.
 
     --unsafe-epoch keeps the voters.  It is for a quorum whose epochs have run out, and must run on each of its
-    replicas.  It also writes quorum-state anew if that is lost, which is safe if this is the only voter.
+    replicas.  It also rewrites quorum-state if that is lost, which is safe if this is the only voter.
 
     --unsafe-static-voters leaves the log as it is.  It lets a replica start whose controller.quorum.voters has been
     changed so that the new voters could forget what the old ones committed.

@@ -22,7 +22,7 @@ from kraft_trio.protocol.reassignment import Add, Done, HandOver, Remove, Step, 
 from kraft_trio.protocol.types import Endpoints, ReplicaKey
 
 TELL_AGAIN_S: Final = 2.0
-"""How often the reason of a wait is told at most: it contains times and offsets."""
+"""How often the reason for a wait is printed at most, because it contains times and offsets."""
 
 NextStep: TypeAlias = Callable[[QuorumDescription], Step]
 

@@ -23,7 +23,7 @@ from kraft_trio.protocol.voter_set import majority_of
 CLOSED: Final = ("closed the connection", "Connection reset", "frame length")
 """Said of a listener that speaks something else than the client, though not of these alone."""
 REFUSED: Final = "connection refused"
-"""What the system says of a port where nobody listens."""
+"""The operating system's error for a port where nobody listens."""
 CLOSED_LINE: Final = "If it is a node, the line `connection closed` in its log tells why."
 
 

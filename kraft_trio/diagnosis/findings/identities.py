@@ -54,7 +54,7 @@ def removed(situation: Situation) -> Iterator[Finding]:
 
 
 def other_directories(situation: Situation) -> Iterator[Finding]:
-    """Voters whose nodes run with blank or other disks, by what the leader says of them."""
+    """Voters whose nodes run with blank or other disks, as the leader reports them."""
     voters = () if situation.report is None else situation.report.voters
     reported = {voter.id: voter for voter in voters}
     for claim in situation.answers:

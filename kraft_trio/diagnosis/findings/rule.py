@@ -36,7 +36,7 @@ class When(enum.Enum):
 
 @attrs.frozen
 class Rule:
-    """A situation with its code, and what is said of it.  A rule reads the situation alone, and no other rule."""
+    """A situation with its code and description.  A rule reads the situation alone, and no other rule."""
 
     code: str
     when: When

@@ -1,1 +1,1 @@
-"""Clients and administrators that use the simulated quorum and keep a history of what they were told."""
+"""Clients and administrators that use the simulated quorum and keep a history of the answers."""

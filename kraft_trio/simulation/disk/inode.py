@@ -87,9 +87,9 @@ class Inode:
             _apply(self.durable, change)
 
     def forget_cached(self, position: int) -> None:
-        """Let readers see from `position` on what is durable, with the unsynced changes applied.
+        """From `position` on, let readers see what is durable, with the unsynced changes applied.
 
-        The size stays, and what a failed fsync has lost reads as zeros.
+        The size stays, and bytes that a failed fsync lost read as zeros.
         """
         size = len(self.content)
         from_device = self.durable[:]

@@ -102,7 +102,7 @@ NOTHING: Final = bytes(16)
 
 
 def digest_after(digest: bytes, value: bytes) -> bytes:
-    """The digest of the values that `digest` stands for, followed by one more.
+    """The digest of the values that `digest` represents, followed by one more.
 
     Two sequences have equal digests only if they have equal values in the same order.
     """

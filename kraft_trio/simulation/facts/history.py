@@ -1,4 +1,4 @@
-"""What clients asked of the log and what they were told, in order.
+"""What clients asked of the log, and its answers, in order.
 
 It is the evidence for invariants AcknowledgedWrites and NothingFromStrangers.
 """

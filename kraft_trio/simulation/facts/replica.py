@@ -229,7 +229,7 @@ class Replica:
         self.applied_end = records[-1].offset + 1
 
     def load_state(self, end_offset: int) -> None:
-        """Its state machine is given a snapshot, which stands for every record before `end_offset`."""
+        """Its state machine gets a snapshot, which replaces every record before `end_offset`."""
         self.applied_end = self.records.end_of_values(end_offset)
         self.applied_digest = self.records.digest_below(end_offset)
 

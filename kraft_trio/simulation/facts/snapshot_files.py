@@ -22,7 +22,7 @@ def snapshots_of(replica: Replica) -> tuple[OffsetAndEpoch, ...]:
 
 @lru_cache(maxsize=64)
 def _snapshots_among(names: tuple[str, ...]) -> tuple[OffsetAndEpoch, ...]:
-    """The same names stand for the same snapshots, and a directory changes far less often than it is looked at."""
+    """The same names mean the same snapshots, and a directory changes far less often than it is read."""
     return tuple(snapshot_id for snapshot_id in checkpoint_ids(list(names)) if snapshot_id.offset)
 
 

@@ -101,7 +101,7 @@ def campaign(timeline: Timeline, at_us: int) -> None:
 
 
 def transfers(timeline: Timeline, source: random.Random) -> None:
-    """In some runs, an administrator asks now and then for another leader.  Other faults continue meanwhile."""
+    """In some runs, an administrator asks for another leader from time to time.  Other faults continue meanwhile."""
     if source.random() < TRANSFERRING:
         for _ in range(source.randint(1, MOST_TRANSFERS)):
             at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
@@ -111,7 +111,7 @@ def transfers(timeline: Timeline, source: random.Random) -> None:
 
 
 def resignations(timeline: Timeline, source: random.Random) -> None:
-    """In some runs, the application on the leader has it resign now and then.  Other faults continue meanwhile."""
+    """In some runs, the application on the leader has it resign from time to time.  Other faults continue meanwhile."""
     if source.random() < RESIGNING:
         for _ in range(source.randint(1, MOST_RESIGNATIONS)):
             timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, election.resign())

@@ -81,9 +81,9 @@ class SnapshotsCoverTheLog(Invariant):
 
 class EqualStates(Invariant):
     """Every replica makes its snapshots by itself, out of the same records in the same order.  A replica may fetch one
-    in pieces from two leaders in turn, so all replicas must have the same file (KIP-630 "Snapshot format").  All
-    state machines that have applied the records up to an offset are in the same state.  The digest of the values stands
-    for the state."""
+    in pieces from two leaders in turn, so all replicas must have the same file (KIP-630 "Snapshot format").  All state
+    machines that have applied the records up to an offset are in the same state.  The digest of the values represents
+    the state."""
 
     number = 19
     title = "snapshots with the same id are byte-equal, and so are states at the same offset"

@@ -96,7 +96,7 @@ class Hosts(ABC):
         self.lives: Counter[str] = Counter()
         """How many processes of each host have ended."""
         self.names: dict[str, tuple[str, ...]] = {}
-        """The hosts that a name stands for, if it is not the name of a single host."""
+        """The hosts that a name resolves to, if it is not the name of a single host."""
         self.balanced: Counter[str] = Counter()
         """How many connections were opened to each of these names."""
         self.services: dict[Endpoint, Endpoint] = {}

@@ -264,7 +264,7 @@ class SimulatedStream(ImmediateStream):
         self.connection.forget_if_closed()
 
     def give_up_later(self) -> None:
-        """From now on nothing is heard of the peer, and keep-alive will notice that."""
+        """The peer is silent from now on, which keep-alive will notice."""
         self._given_up_at = min(self._given_up_at, current_time() + GIVE_UP_S)
         self.rearm()
 

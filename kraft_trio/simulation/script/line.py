@@ -1,7 +1,7 @@
 """Lines of a script.  A function declares a kind of line: its signature is the syntax, its docstring the manual.
 
 The first parameter is what the line acts on.  Each other one is a value of the line, read and written by the part in
-its annotation, and optional if it has a default.  A parameter that is given by keyword only stands after its own name:
+its annotation, and optional if it has a default.  A keyword-only parameter follows its own name:
 `async def append(cluster: Cluster, value: Quoted, *, via: Node | None = None)` reads `append "a" via 1`.  Endings that
 name a unit are left out, and a bool is the word alone.
 """
@@ -153,7 +153,7 @@ class Line(Generic[S, R]):
 
     @property
     def text(self) -> str:
-        """The line as it stands in a script."""
+        """The line as a script has it."""
         words = [word for f, value in zip(self.kind.fields, self._arguments, strict=True) for word in f.write(value)]
         return " ".join([self.verb, *words])
 

@@ -163,7 +163,7 @@ def _is_possible(headers: Headers, of_file: Expectation) -> npt.NDArray[np.bool_
 def _leads_to(positions: Ints, headers: Headers, ends: Ints, stop: int) -> Ints:
     """The last candidate of the chain that each one begins, if that leads to `stop` or past it; else their number.
 
-    One more entry stands for a chain that ends before.
+    One more entry represents a chain that ends before `stop`.
     """
     count = len(positions)
     if not count:

@@ -23,7 +23,7 @@ class Part:
     end: int
     """Exclusive; any position."""
     file_size: int
-    """Size for which the file was divided.  If the file has grown, its last part goes on to the end."""
+    """Size for which the file was divided.  If the file has grown, its last part extends to the end."""
     of_file: Expectation
     """Expectation for the file's first batch."""
 

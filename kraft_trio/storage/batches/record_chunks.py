@@ -50,7 +50,7 @@ def record_chunks(buffer: Buffer, position: int, header: BatchHeader, max_record
 async def first_record_since(timestamp_ms: int, batch: bytes, header: BatchHeader) -> tuple[int, int] | None:
     """Return offset and timestamp of the batch's first record of `timestamp_ms` or later; None without such a record.
 
-    Lets other tasks run now and then.  Raises ProtocolError as `record_chunks` does.
+    Lets other tasks run between chunks.  Raises ProtocolError as `record_chunks` does.
     """
     for records in record_chunks(batch, 0, header, DEFAULT_MAX_DECOMPRESSED_BYTES):
         for record in records:

@@ -26,7 +26,7 @@ def end_of_uniform(data: bytes, at: int, first: int, count: int) -> tuple[int, i
     """The index and position after the run of sound records that begins at `at` with index `first`.
 
     It ends before index `count` at the latest; `first` and `at` are returned if there is no run.  As for every sound
-    record, offset deltas are indexes in the batch, and any time will do.
+    record, offset deltas are indexes in the batch, and any time is valid.
     """
     try:
         length = _length(data, at)

@@ -63,8 +63,8 @@ class LoadedLog:
 def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet, max_producers: int) -> LoadedLog:
     """Open the log in a directory, or create it.  Blocks for reads and fsyncs.
 
-    Reads the log as it stands, compares it with the newest snapshot, and then derives voters, producers, epochs and
-    indexes from both.
+    Reads the log as it is, compares it with the newest snapshot, and then derives voters, producers, epochs and indexes
+    from both.
 
     Raises CorruptLogError, naming file, position and reason, if damage is not a torn tail, or if a committed record
     is neither in the log nor in a whole snapshot.  Raises StorageError if another file cannot be used or belongs to

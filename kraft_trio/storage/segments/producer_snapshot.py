@@ -41,7 +41,7 @@ def encode_producer_snapshot(producers: ProducerStates) -> bytes:
 
 
 def decode_producer_snapshot(path: str, data: bytes) -> list[tuple[int, ...]]:
-    """The entries, as they stand in the file.  Raises StorageError, naming the file, unless it is whole."""
+    """The entries, in the order of the file.  Raises StorageError, naming the file, unless it is whole."""
     if len(data) < _HEADER.size:
         raise StorageError(f"{path}: {len(data)} bytes, a producer snapshot has {_HEADER.size} or more")
     version, crc, count = _HEADER.unpack_from(data)

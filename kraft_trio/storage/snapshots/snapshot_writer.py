@@ -122,7 +122,7 @@ class SnapshotWriter(UnfinishedSnapshot):
         return self._part.size()
 
     async def append(self, records: Iterable[NewRecord | bytes]) -> None:
-        """Add the application's records, in order.  `bytes` stand for a record with only a value.
+        """Add the application's records, in order.  `bytes` are a record with only a value.
 
         Checkpoints after each full batch.  Raises TypeError for other objects, and for keys or values that are not
         bytes.

@@ -41,7 +41,7 @@ def _missing(cluster: Cluster, voters: VoterSet) -> list[ReplicaKey]:
 
 
 def _survivors_tell(cluster: Cluster) -> bool:
-    """Whether each voter with its disk says of all the others whose disks are missing."""
+    """Whether each voter that has its disk reports all the others whose disks are missing."""
     for node in cluster.nodes.values():
         voters = node.log.voters.voters
         must_tell = voters.is_voter(node.key) and node.key.id not in cluster.setup.witnesses

@@ -172,7 +172,7 @@ async def insert_blank_disk(machine: Machine) -> None:
 
 
 def demand_directory_ids(cluster: Cluster, verb: str, what: str) -> None:
-    """Raises NotAsExpected if the cluster cannot tell `what`."""
+    """Raises NotAsExpected if the cluster has no directory ids to tell `what`."""
     if cluster.setup.kraft_version == 0:
         raise NotAsExpected(f"{verb}: kraft-version 0 has no directory ids to tell {what}; expected 1")
 
