@@ -1,8 +1,7 @@
 """The bank as a web service on asyncio, with FastAPI: uvicorn examples.service:app
 
-Each node is a process.  Its environment has the configuration: KRAFT_NODE_ID and others, as
-docs/reference/library.md#configuration lists them.  The bootstrap servers are the voters, in the order of their ids
-from 1 on.
+Each node is a process, with its configuration in the environment (docs/reference/library.md#configuration).
+The bootstrap servers are the voters, in the order of their ids from 1 on.
 """
 
 import asyncio

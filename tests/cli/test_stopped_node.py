@@ -246,7 +246,8 @@ def test_quorum_is_asked_as_the_node_asks_it(
     assert again in capsys.readouterr().out
     assert run(["metadata-quorum", "--bootstrap-controller", "b:2", "explain", "-c", file]) == 1
     assert asked[1][1] == (Endpoint("b", 2),)
+    assert asked[2][1] == [Endpoint("b", 2), *config.quorum_bootstrap_servers], "and the servers in the file"
     client = tmp_path / "client.properties"
     client.write_text("")
     assert run(["metadata-quorum", "--command-config", str(client), "explain", "-c", file]) == 1
-    assert (type(asked[2][0]), asked[2][1]) == (TcpNetwork, endpoints), "as the operator asks, but the same nodes"
+    assert (type(asked[3][0]), asked[3][1]) == (TcpNetwork, endpoints), "as the operator asks, but the same nodes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import pytest
@@ -19,6 +19,7 @@ from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.simulation.faults.plan import Plan, TimedStep
 from kraft_trio.simulation.script.header import Header
+from kraft_trio.simulation.script.line import Kind
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.step import Step
@@ -209,7 +210,7 @@ class TestFailures:
         assert script.digest == shrunk.outcome.digest
 
     def test_an_error_of_the_run_itself(self) -> None:
-        outcome = run_with(Breaks())
+        outcome = run_with(Kind("break-for-the-test", breaks)())
         assert outcome.failure is not None
         assert outcome.failure.rule == "ExceptionGroup"
         assert any("ZeroDivisionError: the step is broken" in fact for fact in outcome.failure.facts)
@@ -217,7 +218,7 @@ class TestFailures:
 
     def test_a_run_in_which_no_time_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(seed_run, "CPU_LIMIT_S", 0.5)
-        outcome = run_with(Spins())
+        outcome = run_with(Kind("spin-for-the-test", spins)())
         assert outcome.failure is not None
         assert outcome.failure.rule == "stuck"
         assert any("still running after 0.5 s" in fact for fact in outcome.failure.facts)
@@ -232,32 +233,20 @@ class TestFailures:
 
     def test_interrupted_by_the_user_it_is_no_outcome(self) -> None:
         with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
-            run_with(Interrupted())
+            run_with(Kind("interrupt-for-the-test", is_interrupted)())
 
 
-@attrs.frozen
-class Breaks(Step):
-    verb: ClassVar[str] = "break-for-the-test"
-
-    async def take(self, cluster: Cluster) -> None:
-        raise ZeroDivisionError("the step is broken")
+async def breaks(_cluster: Cluster) -> None:
+    raise ZeroDivisionError("the step is broken")
 
 
-@attrs.frozen
-class Spins(Step):
-    verb: ClassVar[str] = "spin-for-the-test"
-
-    async def take(self, cluster: Cluster) -> None:
-        while True:
-            await trio.lowlevel.checkpoint()
+async def spins(_cluster: Cluster) -> None:
+    while True:
+        await trio.lowlevel.checkpoint()
 
 
-@attrs.frozen
-class Interrupted(Step):
-    verb: ClassVar[str] = "interrupt-for-the-test"
-
-    async def take(self, cluster: Cluster) -> None:
-        raise KeyboardInterrupt
+async def is_interrupted(_cluster: Cluster) -> None:
+    raise KeyboardInterrupt
 
 
 def run_with(step: Step) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -87,16 +87,17 @@ async def with_directory(situation: Situation, config: NodeConfig, path: str) ->
     return attrs.evolve(situation, claims=claims, here=here)
 
 
-def not_asked(situation: Situation, own: Endpoint | None) -> list[Endpoint]:
-    """Where nobody was asked: this machine's node, the servers in its file, and the voters by the log here."""
+def not_asked(situation: Situation, own: Endpoint | None, asked: Sequence[Endpoint]) -> list[Endpoint]:
+    """Where else to ask: this machine's node, the servers in its file, and the voters by the log here."""
     here = situation.here
     if here is None:
         return []
-    asked = {claim.endpoint for claim in situation.claims}
+    # A node that was asked at two endpoints has one claim.
+    done = {*map(str, asked), *(claim.endpoint for claim in situation.claims)}
     known = {claim.node_id for claim in situation.claims} - {None}
     told = (*here.addresses, *((here.node_id, str(one)) for one in (own,) if one is not None))
     found = [address for id, address in told if id not in known] + list(here.bootstrap)
-    return [parse_endpoint(address) for address in dict.fromkeys(found) if address not in asked]
+    return [parse_endpoint(address) for address in dict.fromkeys(found) if address not in done]
 
 
 def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:

@@ -61,7 +61,7 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
         told = await ask_all(network, endpoints, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
         if config is not None and config_path is not None:
             told = await with_directory(told, config, config_path)
-            if further := not_asked(told, own):
+            if further := not_asked(told, own, endpoints):
                 everybody = [*endpoints, *further]
                 told = await ask_all(network, everybody, timeout_ms=timeout_ms, fetch_timeout_ms=fetch_timeout_ms)
                 told = await with_directory(told, config, config_path)
