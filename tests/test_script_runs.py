@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
 
+from scripts.attacks import gauges
 from scripts.common.background import Background
 from scripts.common.run import impossible, running
 from scripts.common.verdict import Verdict, table
@@ -77,3 +79,13 @@ def test_an_error_beside_a_script_is_kept() -> None:
         pass
     assert not failing.is_alive
     assert repr(failing.error) == "ValueError('no answer')"
+
+
+def test_a_gauge_that_fails_is_no_silent_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has measured nothing, so the attack was not withstood."""
+    monkeypatch.setattr(gauges, "reset_peak_memory", lambda _pid: None)
+    gauge = gauges.Gauge(SimpleNamespace(id=2, pid=0))  # type: ignore[arg-type]  # without an endpoint
+    with gauge:
+        pass
+    [complaint] = gauge.complaints()
+    assert complaint.startswith("the gauge of node 2 failed: AttributeError")

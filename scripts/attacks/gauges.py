@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.node import NodeProcess
@@ -42,6 +43,13 @@ class Gauge(Background):
     def longest_turn_s(self) -> float:
         """The longest turn of the node's event loop since its process began, in CPU time, by its own watchdog."""
         return longest_turn_ms(self.node) / 1000
+
+    def complaints(self) -> Iterator[str]:
+        """What was wrong with the node, or with this gauge, after which its figures mean nothing."""
+        if self.is_silent:
+            yield f"node {self.node.id} did not answer its controller listener for {HANGS_AFTER_S:.0f} s"
+        if self.error is not None:
+            yield f"the gauge of node {self.node.id} failed: {self.error!r}"
 
     def run(self) -> None:
         while not self.stopping.is_set():

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from harness.waiting import Overdue, wait_until
 from scripts.attacks.arena import HANG_S, Arena
-from scripts.attacks.gauges import HANGS_AFTER_S, Gauge
+from scripts.attacks.gauges import Gauge
 from scripts.attacks.quorum import AttackedQuorum
 from scripts.attacks.writer import Writer, lost_records
 from scripts.common.verdict import Verdict
@@ -35,8 +35,7 @@ def judge(attack: str, module: ModuleType, quorum: AttackedQuorum, *, is_short: 
         broken += _committed_afterwards(writer)
         for gauge in gauges:
             gauge.stop()
-            if gauge.is_silent:
-                broken.append(f"node {gauge.node.id} did not answer its controller listener for {HANGS_AFTER_S:.0f} s")
+            broken += gauge.complaints()
     stall = max(gauge.longest_turn_s for gauge in gauges)
     silence = max(gauge.longest_silence_s for gauge in gauges)
     peak = max(gauge.peak_mib for gauge in gauges)
