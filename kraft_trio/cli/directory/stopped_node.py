@@ -95,9 +95,11 @@ def not_asked(situation: Situation, own: Endpoint | None, asked: Sequence[Endpoi
     # A node that was asked at two endpoints has one claim.
     done = {*map(str, asked), *(claim.endpoint for claim in situation.claims)}
     known = {claim.node_id for claim in situation.claims} - {None}
-    told = (*here.addresses, *((here.node_id, str(one)) for one in (own,) if one is not None))
-    found = [address for id, address in told if id not in known] + list(here.bootstrap)
-    return [parse_endpoint(address) for address in dict.fromkeys(found) if address not in done]
+    found = [address for id, address in here.addresses if id not in known]
+    if own is not None and here.node_id not in known:
+        found.append(str(own))
+    further = dict.fromkeys((*found, *here.bootstrap))
+    return [parse_endpoint(address) for address in further if address not in done]
 
 
 def _addresses(config: NodeConfig, voters: VoterSet) -> Iterator[tuple[int, Endpoint]]:
