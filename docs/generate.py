@@ -49,12 +49,12 @@ from kraft_trio.simulation.script.catalog import STEP_MODULES
 from kraft_trio.simulation.script.header import HEADER_ITEMS
 from kraft_trio.simulation.script.step import STEPS
 from kraft_trio.spark.audit.check import CHECKS
-from kraft_trio.spark.campaign_files import COLUMNS as CAMPAIGN_RESULTS
+from kraft_trio.spark.campaigns.files import COLUMNS as CAMPAIGN_RESULTS
+from kraft_trio.spark.live.columns import LIVE_RECORDS
+from kraft_trio.spark.live.options import LIVE_OPTIONS
 from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
 from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column
-from kraft_trio.spark.stream_columns import LIVE_RECORDS
-from kraft_trio.spark.stream_options import LIVE_OPTIONS
-from kraft_trio.spark.write_options import WRITE_OPTIONS
+from kraft_trio.spark.writing.options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.testing import VirtualCluster

@@ -19,8 +19,8 @@ from kraft_trio.simulation.campaign.chunks import run_chunks as run_chunks_here
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
-from kraft_trio.spark.campaign_files import CampaignDirectory
-from kraft_trio.spark.campaign_task import ChunkTask
+from kraft_trio.spark.campaigns.files import CampaignDirectory
+from kraft_trio.spark.campaigns.task import ChunkTask
 
 
 @click.command(help=__doc__)
@@ -40,7 +40,7 @@ def main(way: str, directory: Path, jobs: int, seeds: int, seconds: int) -> None
         answer = _measured(run_chunks_here(chunks, task, jobs))
     else:
         from kraft_trio.cli.terminal.quiet_spark import quiet_session
-        from kraft_trio.spark.campaign import retrying, run_chunks
+        from kraft_trio.spark.campaigns.run import retrying, run_chunks
 
         began = time.perf_counter()
         with quiet_session(retrying(f"local[{jobs}]"), "campaign") as spark:

@@ -13,7 +13,7 @@ import click
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kraft_trio.spark.partitions import DirectoryReader
+from kraft_trio.spark.directories.partitions import DirectoryReader
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 

@@ -12,9 +12,9 @@ import click
 import pyarrow as pa
 
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.pieces import plan_pieces
-from kraft_trio.spark.reading import ReadPlan, read_pieces
-from kraft_trio.spark.replicas import find_replicas
+from kraft_trio.spark.directories.pieces import plan_pieces
+from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
+from kraft_trio.spark.directories.replicas import find_replicas
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 from kraft_trio.storage.batches.batch import (
     NewRecord,

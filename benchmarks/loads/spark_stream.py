@@ -63,10 +63,10 @@ def read(bootstrap: str) -> int:
     """The same by the same reader, whose methods are called as Spark calls them, one task after the other."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    from kraft_trio.spark.live.columns import live_columns
+    from kraft_trio.spark.live.options import read_live_options
+    from kraft_trio.spark.live.reader import make_stream_reader
     from kraft_trio.spark.schemas import arrow_schema
-    from kraft_trio.spark.stream_columns import live_columns
-    from kraft_trio.spark.stream_options import read_live_options
-    from kraft_trio.spark.stream_reader import make_stream_reader
 
     options = {"bootstrapControllers": bootstrap}
     schema = from_arrow_schema(arrow_schema(live_columns(read_live_options(options))))

@@ -23,7 +23,7 @@ from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import SeedRuns
 
 if TYPE_CHECKING:
-    from kraft_trio.spark.campaign_files import CampaignDirectory
+    from kraft_trio.spark.campaigns.files import CampaignDirectory
 
 
 @attrs.frozen
@@ -72,13 +72,13 @@ def _running(
     seeds: Sequence[int], runs: SeedRuns, where: FanOut, directory: CampaignDirectory | None
 ) -> Iterator[Iterator[Outcome]]:
     """The outcomes of the seeds, in the order in which they finish."""
-    task = _imported("campaign_task").ChunkTask(runs, directory)
+    task = _imported("task").ChunkTask(runs, directory)
     split = partial(_split, seeds, runs, where)
     if not where.spark:
         with closing(chunks.run_chunks(split(where.jobs), task, min(where.jobs, len(seeds)))) as outcomes:
             yield outcomes
         return
-    campaign = _imported("campaign")
+    campaign = _imported("run")
     with quiet_session(campaign.retrying(where.master or f"local[{where.jobs}]"), "kraft simulate") as spark:
         with closing(campaign.run_chunks(spark, split(spark.sparkContext.defaultParallelism), task)) as outcomes:
             yield outcomes
@@ -89,17 +89,17 @@ def _split(seeds: Sequence[int], runs: SeedRuns, where: FanOut, cores: int) -> I
 
 
 def _begun(out: Path, runs: SeedRuns) -> CampaignDirectory:
-    directory: CampaignDirectory = _imported("campaign_files").CampaignDirectory(out.absolute())
+    directory: CampaignDirectory = _imported("files").CampaignDirectory(out.absolute())
     directory.begin({"format": "kraft-trio campaign", "version": version("kraft-trio"), **runs.settings()})
     return directory
 
 
 def _imported(name: str) -> Any:
-    """Import a module of the Spark package.  Raises ConfigError if a dependency is missing."""
+    """Import a module of the campaigns on Spark.  Raises ConfigError if a dependency is missing."""
     import importlib
 
     try:
-        return importlib.import_module(f"kraft_trio.spark.{name}")
+        return importlib.import_module(f"kraft_trio.spark.campaigns.{name}")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"--out and --spark need the package {error.name}; expected kraft-trio with the extra spark"

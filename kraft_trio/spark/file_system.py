@@ -1,4 +1,4 @@
-"""What the sources need of a file system.  `files` has local ones, and `url_files` those behind URLs."""
+"""What the sources need of a file system: see `directories.files` and `directories.url_files`."""
 
 from __future__ import annotations
 
@@ -47,3 +47,8 @@ class Files(Protocol):
 
 def has_wildcard(path: str) -> bool:
     return not _GLOB_CHARACTERS.isdisjoint(path)
+
+
+def printable(path: str) -> str:
+    """The path as printable text, because file names need not be UTF-8."""
+    return path if path.isascii() else path.encode("utf-8", "backslashreplace").decode()

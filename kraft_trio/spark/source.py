@@ -11,8 +11,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kraft_trio.spark.live.options import is_live
 from kraft_trio.spark.schemas import spark_schema
-from kraft_trio.spark.stream_options import is_live
 from kraft_trio.spark.table_properties import options_of
 
 
@@ -26,11 +26,11 @@ class KraftDataSource(DataSource):
     def schema(self) -> str:
         options = options_of(self.name(), self.options)
         if is_live(options):
-            from kraft_trio.spark.stream_columns import live_schema
+            from kraft_trio.spark.live.columns import live_schema
 
             return live_schema(options)
-        from kraft_trio.spark.latest_by_key import CONTENT, latest_columns
-        from kraft_trio.spark.partitions import checked_options, columns_of
+        from kraft_trio.spark.directories.latest_by_key import CONTENT, latest_columns
+        from kraft_trio.spark.directories.partitions import checked_options, columns_of
 
         read = checked_options(options)
         return spark_schema(latest_columns(read) if read["content"] == CONTENT else columns_of(read))
@@ -38,29 +38,29 @@ class KraftDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = options_of(self.name(), self.options)
         if is_live(options):
-            from kraft_trio.spark.stream_batch import make_live_reader
+            from kraft_trio.spark.live.batch import make_live_reader
 
             return make_live_reader(options, schema)
-        from kraft_trio.spark.filters import FilteringReader
-        from kraft_trio.spark.latest_by_key import CONTENT, LatestByKeyReader
-        from kraft_trio.spark.partitions import checked_options
+        from kraft_trio.spark.directories.filters import FilteringReader
+        from kraft_trio.spark.directories.latest_by_key import CONTENT, LatestByKeyReader
+        from kraft_trio.spark.directories.partitions import checked_options
 
         if checked_options(options)["content"] == CONTENT:
             return LatestByKeyReader(options, schema)
         return FilteringReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from kraft_trio.spark.stream_reader import make_stream_reader
-        from kraft_trio.spark.unusable_stream import or_unusable
+        from kraft_trio.spark.live.reader import make_stream_reader
+        from kraft_trio.spark.live.unusable_stream import or_unusable
 
         return or_unusable(lambda: make_stream_reader(options_of(self.name(), self.options), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from kraft_trio.spark.write_writer import make_writer
+        from kraft_trio.spark.writing.writer import make_writer
 
         return make_writer(options_of(self.name(), self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from kraft_trio.spark.write_writer import make_stream_writer
+        from kraft_trio.spark.writing.writer import make_stream_writer
 
         return make_stream_writer(options_of(self.name(), self.options), schema, overwrite)

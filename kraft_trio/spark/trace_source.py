@@ -14,10 +14,11 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.trace_events import problem_batch, trace_batches
-from kraft_trio.spark.files import files_of, printable
+from kraft_trio.spark.directories.files import files_of
+from kraft_trio.spark.directories.trace_paths import TraceFile, files_of_traces, grouped
+from kraft_trio.spark.file_system import printable
 from kraft_trio.spark.options import TRACE_OPTIONS, read_options
 from kraft_trio.spark.schemas import TRACE, Column, spark_schema
-from kraft_trio.spark.trace_paths import TraceFile, files_of_traces, grouped
 from kraft_trio.tracing.files import TraceFileError
 
 

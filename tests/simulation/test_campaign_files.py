@@ -15,8 +15,8 @@ from kraft_trio.errors import ConfigError, StorageError  # noqa: E402
 from kraft_trio.simulation.campaign.outcome import Outcome  # noqa: E402
 from kraft_trio.simulation.campaign.seed_run import SeedRuns  # noqa: E402
 from kraft_trio.simulation.faults.nemesis import PlanOptions  # noqa: E402
-from kraft_trio.spark.campaign_files import COLUMNS, CampaignDirectory  # noqa: E402
-from kraft_trio.spark.campaign_task import ChunkTask  # noqa: E402
+from kraft_trio.spark.campaigns.files import COLUMNS, CampaignDirectory  # noqa: E402
+from kraft_trio.spark.campaigns.task import ChunkTask  # noqa: E402
 from kraft_trio.tracing.files import open_trace  # noqa: E402
 from tests.simulation.bad_runs import LOOPS, RAISES, VIOLATES, BadRuns  # noqa: E402
 
@@ -87,7 +87,7 @@ def test_nothing_is_named_before_it_is_whole(directory: CampaignDirectory, monke
     def fails(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("kraft_trio.spark.campaign_files.pq.write_table", fails)
+    monkeypatch.setattr("kraft_trio.spark.campaigns.files.pq.write_table", fails)
     with pytest.raises(OSError, match="No space left"):
         ChunkTask(BadRuns(), directory)((1, 2), 0)
     assert names(directory.path / "results") == []

@@ -18,7 +18,7 @@ from kraft_trio.simulation.campaign import chunks as chunks_module
 from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError
 from kraft_trio.simulation.campaign.chunks import ATTEMPTS, Chunk, Task, chunks_of, run_chunks
 from kraft_trio.simulation.campaign.outcome import Outcome
-from kraft_trio.spark.campaign_task import ChunkTask
+from kraft_trio.spark.campaigns.task import ChunkTask
 from tests.simulation.bad_runs import DIES, IS_KILLED, RULES, BadRuns
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
-from kraft_trio.spark.partitions import DirectoryReader, checked_options, columns_of
+from kraft_trio.spark.directories.partitions import DirectoryReader, checked_options, columns_of
 from kraft_trio.spark.schemas import arrow_schema
 
 Row = dict[str, Any]

@@ -21,9 +21,9 @@ from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.spark import session
 from kraft_trio.spark.audit import audit
-from kraft_trio.spark.campaign import run_chunks
-from kraft_trio.spark.campaign_files import CampaignDirectory
-from kraft_trio.spark.campaign_task import ChunkTask
+from kraft_trio.spark.campaigns.files import CampaignDirectory
+from kraft_trio.spark.campaigns.run import run_chunks
+from kraft_trio.spark.campaigns.task import ChunkTask
 from tests.simulation import bad_runs
 
 if TYPE_CHECKING:

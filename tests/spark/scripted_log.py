@@ -9,7 +9,7 @@ import attrs
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
-from kraft_trio.spark.stream_quorum import QuorumLeader
+from kraft_trio.spark.live.quorum import QuorumLeader
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, peek_header
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode

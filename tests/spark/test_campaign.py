@@ -19,8 +19,8 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.chunks import chunks_of, run_chunk
 from kraft_trio.simulation.campaign.seed_run import SeedRuns
 from kraft_trio.simulation.faults.nemesis import PlanOptions
-from kraft_trio.spark.campaign import retrying, run_chunks
-from kraft_trio.spark.campaign_task import ChunkTask
+from kraft_trio.spark.campaigns.run import retrying, run_chunks
+from kraft_trio.spark.campaigns.task import ChunkTask
 from tests.spark.conftest import SCRUBBED
 from tests.spark.on_two_workers import SHORT_LIVED, untimed
 

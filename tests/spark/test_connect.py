@@ -29,7 +29,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.chunks import chunks_of
 from kraft_trio.spark import register
 from kraft_trio.spark.audit import audit
-from kraft_trio.spark.campaign import run_chunks
+from kraft_trio.spark.campaigns.run import run_chunks
 
 path, scratch = sys.argv[1:]
 settings = {

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kraft_trio.spark.filters import FilteringReader
-from kraft_trio.spark.partitions import checked_options, columns_of
+from kraft_trio.spark.directories.filters import FilteringReader
+from kraft_trio.spark.directories.partitions import checked_options, columns_of
 from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.batches.control_records import KRaftVersion

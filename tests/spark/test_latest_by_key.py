@@ -17,9 +17,9 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 from kraft_trio.application.latest_by_key import LatestByKey
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.spark.latest_by_key import LatestByKeyReader, latest_columns
-from kraft_trio.spark.latest_state import LatestState
-from kraft_trio.spark.partitions import checked_options
+from kraft_trio.spark.directories.latest_by_key import LatestByKeyReader, latest_columns
+from kraft_trio.spark.directories.latest_state import LatestState
+from kraft_trio.spark.directories.partitions import checked_options
 from kraft_trio.spark.schemas import arrow_schema
 from kraft_trio.storage.batches.batch import NewRecord, Record, encode_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.batches.batch_header import HEADER_BYTES

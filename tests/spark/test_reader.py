@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
-from kraft_trio.spark.files import LocalFiles
+from kraft_trio.spark.directories.files import LocalFiles
 from kraft_trio.spark.schemas import CONTENTS
 from kraft_trio.storage.batches.batch import (
     Compression,

@@ -16,7 +16,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.spark import partitions
 from kraft_trio.spark.decoding import msgpack_values, payloads, record_fields, record_rows
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.expectation import Expectation
@@ -24,12 +23,13 @@ from kraft_trio.spark.decoding.msgpack_values import msgpack_columns
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
-from kraft_trio.spark.partitions import checked_options, columns_of
+from kraft_trio.spark.directories import partitions
+from kraft_trio.spark.directories.partitions import checked_options, columns_of
+from kraft_trio.spark.live.columns import live_columns
+from kraft_trio.spark.live.fetching import LogRange
+from kraft_trio.spark.live.options import read_stream_options
+from kraft_trio.spark.live.rows import RowMaker
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
-from kraft_trio.spark.stream_columns import live_columns
-from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import read_stream_options
-from kraft_trio.spark.stream_rows import RowMaker
 from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch, peek_header
 from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE, Compression, patch_crc
 from kraft_trio.storage.batches.control_records import SnapshotFooter, SnapshotHeader

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryProgress
 
-from kraft_trio.spark.stream_lag import LagListener, SourceLag, lags_of
+from kraft_trio.spark.live.lag import LagListener, SourceLag, lags_of
 
 JAVA = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@167ddffa"
 OURS = {

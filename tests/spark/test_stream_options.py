@@ -7,10 +7,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.live.batch import make_live_reader
+from kraft_trio.spark.live.options import read_live_options
+from kraft_trio.spark.live.reader import make_stream_reader
 from kraft_trio.spark.options import EARLIEST, LATEST, Place
-from kraft_trio.spark.stream_batch import make_live_reader
-from kraft_trio.spark.stream_options import read_live_options
-from kraft_trio.spark.stream_reader import make_stream_reader
 
 QUORUM = {"bootstrapControllers": "one:9093, [::1]:9094,one:9093"}
 

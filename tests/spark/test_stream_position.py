@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_trio.spark.stream_position import PositionError, StreamPosition, first_offset_between
-from kraft_trio.spark.stream_ranges import plan_ranges
+from kraft_trio.spark.live.position import PositionError, StreamPosition, first_offset_between
+from kraft_trio.spark.live.ranges import plan_ranges
 
 numbers = st.integers(0, 2**63 - 1)
 positions = st.builds(

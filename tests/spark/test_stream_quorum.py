@@ -6,9 +6,9 @@ import pytest
 
 from kraft_trio.errors import NetworkError, ProtocolError, RefusedError
 from kraft_trio.protocol.types import OffsetAndEpoch
-from kraft_trio.spark.stream_planning import find_loss, first_position, newest_position, offset_at
-from kraft_trio.spark.stream_position import StreamPosition
-from kraft_trio.spark.stream_quorum import BehindError, OtherClusterError
+from kraft_trio.spark.live.planning import find_loss, first_position, newest_position, offset_at
+from kraft_trio.spark.live.position import StreamPosition
+from kraft_trio.spark.live.quorum import BehindError, OtherClusterError
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 

@@ -25,10 +25,10 @@ from trio.testing import MockClock
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.spark.stream_batch import make_live_reader
-from kraft_trio.spark.stream_position import StreamPosition
-from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader
-from kraft_trio.spark.stream_reader import KraftStreamReader, LogPartition
+from kraft_trio.spark.live.batch import make_live_reader
+from kraft_trio.spark.live.position import StreamPosition
+from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLeader
+from kraft_trio.spark.live.reader import KraftStreamReader, LogPartition
 from tests.spark.live.reading import Offset, latest, latest_once, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
@@ -65,7 +65,7 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
     def run_at_once(*arguments: Any) -> Any:
         return run(*arguments, clock=MockClock(autojump_threshold=0))
 
-    monkeypatch.setattr("kraft_trio.spark.stream_quorum.quorum_leader", quorum_leader)
+    monkeypatch.setattr("kraft_trio.spark.live.quorum.quorum_leader", quorum_leader)
     monkeypatch.setattr(trio, "run", run_at_once)
     return quorum
 

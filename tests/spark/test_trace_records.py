@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.trace_events import trace_batches
-from kraft_trio.spark.partitions import checked_options
+from kraft_trio.spark.directories.partitions import checked_options
 from kraft_trio.spark.schemas import TRACE, arrow_schema
 from kraft_trio.spark.trace_source import TraceDataSource
 from kraft_trio.tracing.events import TraceEvent

@@ -19,9 +19,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.directories.files import files_of, read_all
+from kraft_trio.spark.directories.url_files import UrlFiles
 from kraft_trio.spark.file_system import Entry
-from kraft_trio.spark.files import files_of, read_all
-from kraft_trio.spark.url_files import UrlFiles
 from tests.spark.loading import load
 from tests.support.programs import REPOSITORY
 

@@ -12,11 +12,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 from trio.testing import MockClock
 
 from kraft_trio.errors import OutcomeUnknownError
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended
-from kraft_trio.spark.write_options import read_write_options
-from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import append_all
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended
+from kraft_trio.spark.writing.options import read_write_options
+from kraft_trio.spark.writing.rows import RecordMaker
+from kraft_trio.spark.writing.writer import append_all
 from kraft_trio.storage.batches.batch import decode_records, peek_header
 from tests.client.scripted_quorum import ScriptedQuorum, hang
 
@@ -29,7 +29,7 @@ OF = PartitionWrite(Write("a write", 0), 0)
 async def running(quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The quorum is what there is on the network."""
     async with quorum.running() as network:
-        for module in ("kraft_trio.spark.stream_quorum", "kraft_trio.spark.write_appending"):
+        for module in ("kraft_trio.spark.live.quorum", "kraft_trio.spark.writing.appending"):
             monkeypatch.setattr(f"{module}.TcpNetwork", lambda: network)
         yield
 

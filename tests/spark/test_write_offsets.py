@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended, write_offsets
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended, write_offsets
 
 OF = PartitionWrite(Write("q", 3), 0)
 

@@ -11,12 +11,12 @@ import trio
 
 from kraft_trio.errors import NetworkError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
-from kraft_trio.spark.stream_quorum import QuorumAddress
-from kraft_trio.spark.write_appending import PartitionAppender, Placed
-from kraft_trio.spark.write_batches import RowBatch, batches_of
-from kraft_trio.spark.write_completeness import RepeatedWriteError, check_rows, possible_partitions
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended
+from kraft_trio.spark.live.quorum import QuorumAddress
+from kraft_trio.spark.writing.appending import PartitionAppender, Placed
+from kraft_trio.spark.writing.batches import RowBatch, batches_of
+from kraft_trio.spark.writing.completeness import RepeatedWriteError, check_rows, possible_partitions
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended
 from kraft_trio.storage.batches.batch import NewRecord
 from kraft_trio.wire.api import DESCRIBE_QUORUM
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumRequest

@@ -26,11 +26,11 @@ from pyspark.sql.types import (
 )
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.write_batches import in_one_order
-from kraft_trio.spark.write_identity import Write
-from kraft_trio.spark.write_options import read_write_options
-from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import make_stream_writer, make_writer
+from kraft_trio.spark.writing.batches import in_one_order
+from kraft_trio.spark.writing.identity import Write
+from kraft_trio.spark.writing.options import read_write_options
+from kraft_trio.spark.writing.rows import RecordMaker
+from kraft_trio.spark.writing.writer import make_stream_writer, make_writer
 from kraft_trio.storage.batches.batch import NewRecord
 
 QUORUM = {"bootstrapControllers": "one:9093"}

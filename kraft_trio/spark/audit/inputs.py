@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.audit.check import CHECKS, Check
 from kraft_trio.spark.audit.results import AuditInputError
-from kraft_trio.spark.replicas import find_replicas
-from kraft_trio.spark.trace_paths import trace_files
+from kraft_trio.spark.directories.replicas import find_replicas
+from kraft_trio.spark.directories.trace_paths import trace_files
 
 
 def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Collection[str] = ()) -> None:

@@ -15,9 +15,9 @@ from kraft_trio.spark.audit.check import View
 from kraft_trio.spark.audit.engine import Row
 from kraft_trio.spark.audit.tables import LOG_TABLES, columns_of, content_of
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.pieces import plan_pieces
-from kraft_trio.spark.reading import ReadPlan, read_pieces
-from kraft_trio.spark.replicas import Replica, find_replicas
+from kraft_trio.spark.directories.pieces import plan_pieces
+from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
+from kraft_trio.spark.directories.replicas import Replica, find_replicas
 from kraft_trio.spark.schemas import arrow_schema
 
 PIECE_BYTES: Final = 64 * 1024 * 1024

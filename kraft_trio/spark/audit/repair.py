@@ -15,8 +15,9 @@ import attrs
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.audit.check import REPAIRS
 from kraft_trio.spark.audit.engine import Engine, Row
-from kraft_trio.spark.files import join, printable
-from kraft_trio.spark.replicas import find_replicas
+from kraft_trio.spark.directories.files import join
+from kraft_trio.spark.directories.replicas import find_replicas
+from kraft_trio.spark.file_system import printable
 from kraft_trio.storage.disk.partition_files import LOG, checkpoint_name, offset_file_name
 
 MOST_REPAIRS: Final = 1000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kraft_trio.errors import StorageError
 from kraft_trio.spark.audit.results import RESULTS, VIOLATIONS, table_of
-from kraft_trio.spark.url_files import UrlFiles
+from kraft_trio.spark.directories.url_files import UrlFiles
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, open_own
 
 if TYPE_CHECKING:

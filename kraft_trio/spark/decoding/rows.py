@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraft_trio.spark.decoding.headers import Ints
-from kraft_trio.spark.files import printable
+from kraft_trio.spark.file_system import printable
 
 MakeColumn = Callable[[], pa.Array]
 

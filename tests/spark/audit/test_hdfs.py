@@ -21,8 +21,8 @@ from harness.ports import free_ports
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.seed_run import TraceTo, run_seed
 from kraft_trio.simulation.faults.nemesis import PlanOptions
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended, write_offsets
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended, write_offsets
 from tests.spark.loading import errors, load
 from tests.spark.mini_cluster import MiniCluster, running_cluster, why_no_cluster
 from tests.support.programs import REPOSITORY

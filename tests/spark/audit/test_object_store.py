@@ -95,7 +95,7 @@ def test_as_many_connections_as_directories_are_listed_at_a_time(store: Any, mon
     """Unless the user has configured another number."""
     import fsspec
 
-    from kraft_trio.spark.url_files import UrlFiles
+    from kraft_trio.spark.directories.url_files import UrlFiles
 
     def connections() -> tuple[int, str | None]:
         files = UrlFiles.of(f"{BUCKET}/orders")

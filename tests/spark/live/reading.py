@@ -18,11 +18,11 @@ from harness.node import NodeProcess
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.cli import run as run_command_line
-from kraft_trio.spark import stream_reader
+from kraft_trio.spark.live import reader as stream_reader
+from kraft_trio.spark.live.columns import live_columns
+from kraft_trio.spark.live.options import read_live_options
+from kraft_trio.spark.live.reader import KraftStreamReader, make_stream_reader
 from kraft_trio.spark.schemas import arrow_schema
-from kraft_trio.spark.stream_columns import live_columns
-from kraft_trio.spark.stream_options import read_live_options
-from kraft_trio.spark.stream_reader import KraftStreamReader, make_stream_reader
 from kraft_trio.storage.batches.batch import decode_records, iter_headers
 
 Offset = dict[str, Any]

@@ -11,10 +11,10 @@ import pytest
 
 from harness.quorum import Quorum
 from harness.waiting import wait_until
-from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import read_live_options
-from kraft_trio.spark.stream_quorum import DataLossError
-from kraft_trio.spark.stream_reader import LogPartition
+from kraft_trio.spark.live.fetching import LogRange
+from kraft_trio.spark.live.options import read_live_options
+from kraft_trio.spark.live.quorum import DataLossError
+from kraft_trio.spark.live.reader import LogPartition
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import KeyedWriter
 from tests.acceptance.snapshot_files import log_start_of

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.quorum import Quorum
-from kraft_trio.spark.stream_lag import LagListener, SourceLag
+from kraft_trio.spark.live.lag import LagListener, SourceLag
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.documents import program
 from tests.spark.live.programs import run_program

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.waiting import wait_until
-from kraft_trio.spark.partitions import DirectoryReader
+from kraft_trio.spark.directories.partitions import DirectoryReader
 from kraft_trio.spark.schemas import CONTENTS, arrow_schema
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.keyed_writer import KeyedWriter

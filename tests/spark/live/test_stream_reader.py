@@ -12,11 +12,11 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from harness.quorum import Quorum, produce_batch
 from kraft_trio.errors import ConfigError, NetworkError, ProtocolError
-from kraft_trio.spark.stream_columns import live_schema
-from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import read_live_options
-from kraft_trio.spark.stream_quorum import FETCH_BYTES, OtherClusterError
-from kraft_trio.spark.stream_reader import LogPartition
+from kraft_trio.spark.live.columns import live_schema
+from kraft_trio.spark.live.fetching import LogRange
+from kraft_trio.spark.live.options import read_live_options
+from kraft_trio.spark.live.quorum import FETCH_BYTES, OtherClusterError
+from kraft_trio.spark.live.reader import LogPartition
 from kraft_trio.storage.batches.batch import Compression, NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import batches, committed_rows, latest, make_reader, rows

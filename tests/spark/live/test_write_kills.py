@@ -17,10 +17,10 @@ import trio
 from pyspark.sql.types import StringType, StructField, StructType
 
 from harness.quorum import Quorum
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_options import read_write_options
-from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import append_all
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.options import read_write_options
+from kraft_trio.spark.writing.rows import RecordMaker
+from kraft_trio.spark.writing.writer import append_all
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import committed_rows
 

@@ -18,12 +18,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from harness.quorum import Quorum
 from harness.waiting import wait_until
 from kraft_trio.errors import NetworkError, RecordTooLargeError
-from kraft_trio.spark.write_completeness import RepeatedWriteError
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended
-from kraft_trio.spark.write_options import read_write_options
-from kraft_trio.spark.write_rows import RecordMaker
-from kraft_trio.spark.write_writer import append_all, make_stream_writer, make_writer
+from kraft_trio.spark.writing.completeness import RepeatedWriteError
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended
+from kraft_trio.spark.writing.options import read_write_options
+from kraft_trio.spark.writing.rows import RecordMaker
+from kraft_trio.spark.writing.writer import append_all, make_stream_writer, make_writer
 from tests.acceptance.conftest import MakeQuorum
 from tests.spark.live.reading import committed_rows
 from tests.spark.live.to_parquet import SECONDS

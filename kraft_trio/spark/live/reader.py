@@ -15,14 +15,14 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import NetworkError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.spark.stream_fetching import LogRange, committed_batches
-from kraft_trio.spark.stream_options import SOURCE, LiveOptions, read_stream_options
-from kraft_trio.spark.stream_planning import committed_end, find_loss, first_position, newest_position
-from kraft_trio.spark.stream_position import StreamPosition, first_offset_between
-from kraft_trio.spark.stream_quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
-from kraft_trio.spark.stream_ranges import plan_ranges
-from kraft_trio.spark.stream_retries import Retries
-from kraft_trio.spark.stream_rows import RowMaker
+from kraft_trio.spark.live.fetching import LogRange, committed_batches
+from kraft_trio.spark.live.options import SOURCE, LiveOptions, read_stream_options
+from kraft_trio.spark.live.planning import committed_end, find_loss, first_position, newest_position
+from kraft_trio.spark.live.position import StreamPosition, first_offset_between
+from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
+from kraft_trio.spark.live.ranges import plan_ranges
+from kraft_trio.spark.live.retries import Retries
+from kraft_trio.spark.live.rows import RowMaker
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Final
 import attrs
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.live.options import QUORUM_OPTIONS, SOURCE, quorum_address
+from kraft_trio.spark.live.quorum import QuorumAddress
 from kraft_trio.spark.options import Option, any_text, boolean, choice, read_options, whole_number
-from kraft_trio.spark.stream_options import QUORUM_OPTIONS, SOURCE, quorum_address
-from kraft_trio.spark.stream_quorum import QuorumAddress
-from kraft_trio.spark.write_identity import Write
+from kraft_trio.spark.writing.identity import Write
 
 _SMALLEST_BATCH_BYTES: Final = 1024
 

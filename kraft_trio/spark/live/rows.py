@@ -21,10 +21,10 @@ from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_column
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.spark.live.columns import RETRIES, live_columns
+from kraft_trio.spark.live.fetching import LogRange
+from kraft_trio.spark.live.options import LiveOptions
 from kraft_trio.spark.schemas import ERROR, arrow_schema
-from kraft_trio.spark.stream_columns import RETRIES, live_columns
-from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import LiveOptions
 from kraft_trio.storage.batches.batch_header import CONTROL_ATTRIBUTE
 
 ROWS_AT_ONCE: Final = 10_000

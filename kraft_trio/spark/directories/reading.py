@@ -22,8 +22,9 @@ from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.decoding.seam import seam_error
 from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
-from kraft_trio.spark.files import files_of, printable, read_all
-from kraft_trio.spark.pieces import Kind, NextSegment, Piece
+from kraft_trio.spark.directories.files import files_of, read_all
+from kraft_trio.spark.directories.pieces import Kind, NextSegment, Piece
+from kraft_trio.spark.file_system import printable
 from kraft_trio.spark.schemas import CONTENTS, ERROR
 from kraft_trio.spark.values import NEEDED, with_values
 from kraft_trio.storage.batches.batch_header import HEADER_BYTES

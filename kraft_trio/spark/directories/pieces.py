@@ -10,8 +10,8 @@ import attrs
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.expectation import Expectation
-from kraft_trio.spark.files import join
-from kraft_trio.spark.replicas import Replica, StoredFile
+from kraft_trio.spark.directories.files import join
+from kraft_trio.spark.directories.replicas import Replica, StoredFile
 from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 
 MOST_TASKS = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kraft_trio.spark.stream_columns import RETRIES
+from kraft_trio.spark.live.columns import RETRIES
 
 
 class Retries:

@@ -10,6 +10,7 @@ import attrs
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.live.quorum import QuorumAddress
 from kraft_trio.spark.options import (
     EARLIEST,
     LATEST,
@@ -22,7 +23,6 @@ from kraft_trio.spark.options import (
     read_options,
     whole_number,
 )
-from kraft_trio.spark.stream_quorum import QuorumAddress
 from kraft_trio.spark.table_properties import NOT_HANDED_OVER
 
 SOURCE: Final = "kraft"

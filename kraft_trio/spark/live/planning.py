@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError
+from kraft_trio.spark.live.position import UNKNOWN_EPOCH, StreamPosition
+from kraft_trio.spark.live.quorum import BehindError, QuorumLeader, check_cluster
 from kraft_trio.spark.options import EARLIEST, LATEST, Place
-from kraft_trio.spark.stream_position import UNKNOWN_EPOCH, StreamPosition
-from kraft_trio.spark.stream_quorum import BehindError, QuorumLeader, check_cluster
 
 
 def committed_end(leader: QuorumLeader) -> int:

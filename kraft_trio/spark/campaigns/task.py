@@ -7,7 +7,7 @@ import attrs
 from kraft_trio.simulation.campaign.chunks import Chunk, run_chunk
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import Runs
-from kraft_trio.spark.campaign_files import CampaignDirectory
+from kraft_trio.spark.campaigns.files import CampaignDirectory
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
-from kraft_trio.spark.partitions import DirectoryReader, checked_options
+from kraft_trio.spark.directories.partitions import DirectoryReader, checked_options
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, REPLICA
 from kraft_trio.spark.table_properties import NO_PATH
 

@@ -21,10 +21,10 @@ from kraft_trio.errors import (
 )
 from kraft_trio.idempotent_producer import failure_of
 from kraft_trio.protocol.producers import MAX_SEQUENCE
-from kraft_trio.spark.stream_quorum import QuorumAddress
-from kraft_trio.spark.write_batches import RowBatch, first_difference
-from kraft_trio.spark.write_completeness import ELSE, RepeatedWriteError
-from kraft_trio.spark.write_identity import PartitionWrite
+from kraft_trio.spark.live.quorum import QuorumAddress
+from kraft_trio.spark.writing.batches import RowBatch, first_difference
+from kraft_trio.spark.writing.completeness import ELSE, RepeatedWriteError
+from kraft_trio.spark.writing.identity import PartitionWrite
 from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, encode_batch
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode

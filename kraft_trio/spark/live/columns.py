@@ -9,8 +9,8 @@ import attrs
 import pyarrow as pa
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.spark.live.options import LiveOptions, read_live_options
 from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, spark_schema
-from kraft_trio.spark.stream_options import LiveOptions, read_live_options
 
 _OF_DIRECTORIES: Final = frozenset(
     {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}

@@ -12,14 +12,14 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.decoding.batch_filter import NO_END
-from kraft_trio.spark.filters import WhenAllowed, offsets_of
-from kraft_trio.spark.stream_fetching import LogRange
-from kraft_trio.spark.stream_options import LiveOptions, read_batch_options
-from kraft_trio.spark.stream_planning import offset_at
-from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
-from kraft_trio.spark.stream_ranges import plan_ranges
-from kraft_trio.spark.stream_reader import LogPartition, read_partition
-from kraft_trio.spark.stream_rows import RowMaker
+from kraft_trio.spark.directories.filters import WhenAllowed, offsets_of
+from kraft_trio.spark.live.fetching import LogRange
+from kraft_trio.spark.live.options import LiveOptions, read_batch_options
+from kraft_trio.spark.live.planning import offset_at
+from kraft_trio.spark.live.quorum import QuorumLeader, ask_leader
+from kraft_trio.spark.live.ranges import plan_ranges
+from kraft_trio.spark.live.reader import LogPartition, read_partition
+from kraft_trio.spark.live.rows import RowMaker
 
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:

@@ -9,8 +9,8 @@ import attrs
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
-from kraft_trio.spark.file_system import REQUESTS_AT_A_TIME, Entry, Files, has_wildcard
-from kraft_trio.spark.files import files_of, join, printable, read_all
+from kraft_trio.spark.directories.files import files_of, join, read_all
+from kraft_trio.spark.file_system import REQUESTS_AT_A_TIME, Entry, Files, has_wildcard, printable
 from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, decode_meta_properties
 from kraft_trio.storage.disk import partition_files
 

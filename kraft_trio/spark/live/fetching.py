@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from kraft_trio.errors import NetworkError
-from kraft_trio.spark.stream_quorum import (
+from kraft_trio.spark.live.quorum import (
     BehindError,
     DataLossError,
     Fetched,

@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
+from kraft_trio.spark.directories.pieces import Piece, pack, plan_pieces, task_bytes
+from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
+from kraft_trio.spark.directories.replicas import find_replicas
 from kraft_trio.spark.options import READ_OPTIONS, read_options
-from kraft_trio.spark.pieces import Piece, pack, plan_pieces, task_bytes
-from kraft_trio.spark.reading import ReadPlan, read_pieces
-from kraft_trio.spark.replicas import find_replicas
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
 from kraft_trio.spark.table_properties import NO_PATH
 from kraft_trio.spark.values import NEEDED, inferred_columns

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kraft_trio.errors import KraftError
-from kraft_trio.spark.stream_quorum import QuorumAddress, QuorumLeader, ask_leader
-from kraft_trio.spark.write_identity import PartitionWrite
-from kraft_trio.spark.write_offsets import Appended
+from kraft_trio.spark.live.quorum import QuorumAddress, QuorumLeader, ask_leader
+from kraft_trio.spark.writing.identity import PartitionWrite
+from kraft_trio.spark.writing.offsets import Appended
 from kraft_trio.wire.apis.describe_quorum import MAX_PRODUCERS, DescribedProducer
 
 MORE_PARTITIONS: Final = 1024

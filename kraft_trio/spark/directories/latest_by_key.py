@@ -21,12 +21,12 @@ from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.decoding.rows import Rows
-from kraft_trio.spark.files import printable
-from kraft_trio.spark.latest_state import LatestState
-from kraft_trio.spark.partitions import checked_options
-from kraft_trio.spark.pieces import Piece, plan_pieces
-from kraft_trio.spark.reading import ROWS_A_BATCH, ReadPlan, read_pieces
-from kraft_trio.spark.replicas import Replica, find_replicas
+from kraft_trio.spark.directories.latest_state import LatestState
+from kraft_trio.spark.directories.partitions import checked_options
+from kraft_trio.spark.directories.pieces import Piece, plan_pieces
+from kraft_trio.spark.directories.reading import ROWS_A_BATCH, ReadPlan, read_pieces
+from kraft_trio.spark.directories.replicas import Replica, find_replicas
+from kraft_trio.spark.file_system import printable
 from kraft_trio.spark.schemas import CONTENTS, ERROR, LATEST_BY_KEY, RECORD_HEADERS, Column
 from kraft_trio.spark.table_properties import NO_PATH
 from kraft_trio.spark.values import with_values

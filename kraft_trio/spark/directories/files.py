@@ -14,7 +14,7 @@ def files_of(path: str) -> Files:
     """The file system for a path or URL.  Raises ConfigError if a package is missing, or the URL is wrong."""
     if "://" not in path:
         return LocalFiles()
-    from kraft_trio.spark.url_files import UrlFiles
+    from kraft_trio.spark.directories.url_files import UrlFiles
 
     return UrlFiles.of(path)
 
@@ -23,11 +23,6 @@ def read_all(files: Files, path: str) -> bytes:
     """Raises OSError."""
     with files.open(path) as file:
         return file.read()
-
-
-def printable(path: str) -> str:
-    """The path as printable text, because file names need not be UTF-8."""
-    return path if path.isascii() else path.encode("utf-8", "backslashreplace").decode()
 
 
 def join(directory: str, name: str) -> str:

@@ -12,7 +12,7 @@ import attrs
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.write_identity import PartitionWrite
+from kraft_trio.spark.writing.identity import PartitionWrite
 
 _LOCAL: Final = "file://"
 

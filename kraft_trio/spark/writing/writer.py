@@ -1,7 +1,7 @@
 """`write.format("kraft")` and `writeStream.format("kraft")`: append rows to a quorum's log with Produce.
 
 All attempts at a partition of a write have one identity, by which the log recognizes what another attempt has appended
-(`write_identity.py`).  So each row is in the log once, whatever is killed and repeated meanwhile.
+(`identity.py`).  So each row is in the log once, whatever is killed and repeated meanwhile.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.spark.stream_quorum import QuorumLeader, ask_leader
-from kraft_trio.spark.write_appending import PartitionAppender
-from kraft_trio.spark.write_batches import batches_of, in_one_order
-from kraft_trio.spark.write_completeness import check_is_complete
-from kraft_trio.spark.write_identity import PartitionWrite, Write
-from kraft_trio.spark.write_offsets import Appended, write_offsets
-from kraft_trio.spark.write_options import WriteOptions, read_stream_write_options, read_write_options
-from kraft_trio.spark.write_rows import RecordMaker
+from kraft_trio.spark.live.quorum import QuorumLeader, ask_leader
+from kraft_trio.spark.writing.appending import PartitionAppender
+from kraft_trio.spark.writing.batches import batches_of, in_one_order
+from kraft_trio.spark.writing.completeness import check_is_complete
+from kraft_trio.spark.writing.identity import PartitionWrite, Write
+from kraft_trio.spark.writing.offsets import Appended, write_offsets
+from kraft_trio.spark.writing.options import WriteOptions, read_stream_write_options, read_write_options
+from kraft_trio.spark.writing.rows import RecordMaker
 from kraft_trio.storage.batches.batch import NewRecord
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.file_system import Files
-from kraft_trio.spark.files import files_of, join, printable
+from kraft_trio.spark.directories.files import files_of, join
+from kraft_trio.spark.file_system import Files, printable
 
 
 @attrs.frozen
