@@ -25,6 +25,17 @@ ENVIRONMENT_PREFIX = "KRAFT_"
 VARIABLES_OF_COMMANDS = frozenset({"KRAFT_KV_ENDPOINTS"})
 """`kraft` commands read these variables.  No key of a node belongs to them."""
 _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
+PROTOCOL_OF_CLIENT = "security.protocol"
+_OF_LISTENERS_ONLY = frozenset(
+    {
+        "sasl.enabled.mechanisms",
+        "sasl.mechanism.controller.protocol",
+        "ssl.client.auth",
+        "ssl.principal.mapping.rules",
+    }
+)
+CLIENT_KEYS = frozenset({PROTOCOL_OF_CLIENT, *_TLS_FIELD_OF_KEY, *_SASL_FIELD_OF_KEY}) - _OF_LISTENERS_ONLY
+"""The keys of a client that say how to connect.  The file of a client may have others."""
 
 
 def read_file(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
+from kraft_trio.config.secret import HIDDEN
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.schemas import CONTENTS
 
@@ -26,6 +28,8 @@ class Option:
     """The default as a user would write it, if that differs from its text."""
     contents: tuple[str, ...] = ()
     """The contents (values of the option `content`) that it applies to; empty for all."""
+    also: str | None = None
+    """Another name for it, in lower case: that of Spark's Kafka source."""
 
     def is_of(self, content: str) -> bool:
         """Whether the option applies to that content."""
@@ -69,23 +73,49 @@ _STORED: Final = {EARLIEST: 0, LATEST: 2**63 - 1}
 """Where a stored log begins and ends at the most."""
 
 
+OFFSET: Final = 'an offset, {"offset": N} or {"TOPIC": {"0": N}}'
+"""How an offset may be written, in words."""
+_WORD_OF_KAFKA: Final = {-2: EARLIEST, -1: LATEST}
+"""Offsets that Spark's Kafka source has for the two words, in JSON."""
+
+
 def place(*words: str) -> Callable[[str], Place]:
-    """One of these words, an offset, or the offset as `{"offset": N}`."""
+    """One of these words, an offset, or the offset as `{"offset": N}` or, as Kafka's, `{"TOPIC": {"0": N}}`."""
     word = choice(*words)
 
     def read(text: str) -> Place:
         number: object = text.strip()
         if text.lstrip().startswith("{"):
-            fields = _json(text)
-            if not isinstance(fields, dict) or fields.keys() != {"offset"}:
-                raise ValueError
-            number = str(fields["offset"])
+            number = _offset_in(_json(text))
         try:
             return whole_number()(str(number))
         except ValueError:
             return word(str(number))
 
     return read
+
+
+def _offset_in(fields: Any) -> object:
+    if not isinstance(fields, dict) or len(fields) != 1:
+        raise ValueError
+    [(name, found)] = fields.items()
+    if not isinstance(found, dict):
+        if name != "offset":
+            raise ValueError
+        return found
+    if found.keys() != {"0"} or type(found["0"]) is not int:
+        raise ValueError
+    return _WORD_OF_KAFKA.get(found["0"], found["0"])
+
+
+def topic_of(text: str) -> str | None:
+    """The topic that the text of a place names, if `place` reads it; otherwise None."""
+    try:
+        fields = _json(text)
+    except ValueError:
+        return None
+    names = [name for name, found in fields.items() if isinstance(found, dict)] if isinstance(fields, dict) else []
+    return names[0] if names else None
 
 
 def stored_place(*words: str) -> Callable[[str], int]:
@@ -133,20 +163,38 @@ def read_options(source: str, table: Iterable[Option], given: Mapping[str, str])
     """The value of each option in the table, by name.
 
     Names are case-insensitive, as in Spark.  Raises ConfigError naming option, value and expectation for an unknown
-    option or a value that is not allowed.
+    option, a value that is not allowed, or two values under two names of one option.  It shows no secret.
     """
+    table = tuple(table)
     options = {option.name.lower(): option for option in table}
-    values = {option.name: option.default for option in options.values()}
+    options |= {option.also: option for option in table if option.also is not None}
+    values = {option.name: option.default for option in table}
+    read: dict[str, str] = {}
     for name, text in given.items():
         option = options.get(name.lower())
+        shown = f"{name}={shown_value(name, text)}"
         if option is None:
-            known = ", ".join(sorted(option.name for option in options.values()))
-            raise ConfigError(f"format {source}: option {name}={text}: there is no such option; known are {known}")
+            known = ", ".join(sorted(option.name for option in table))
+            raise ConfigError(f"format {source}: option {shown}: there is no such option; known are {known}")
+        if read.setdefault(option.name, text) != text:
+            raise ConfigError(
+                f"format {source}: option {shown}: is {option.name}={read[option.name]} too, expected one"
+            )
         try:
             values[option.name] = option.read(text)
         except ValueError:
             raise ConfigError(f"format {source}: option {option.name}={text}, expected {option.allowed}") from None
     return values
+
+
+SECRET_NAMES: Final = "secret|password|token|access[.]?key|jaas|ssl[.]keystore[.]key"
+"""What Spark redacts by default (`spark.redaction.regex`), and Kafka's keys that have secrets under other names."""
+_SECRET: Final = re.compile(SECRET_NAMES, re.IGNORECASE)
+
+
+def shown_value(name: str, text: str) -> str:
+    """The text of an option as an error shows it: hidden if its name or the text is that of a secret."""
+    return HIDDEN if _SECRET.search(name) or _SECRET.search(text) else text
 
 
 MODE = Option(
@@ -171,7 +219,7 @@ READ_OPTIONS = (
     Option(
         "startingOffsets",
         stored_place(EARLIEST, LATEST),
-        'earliest, latest, an offset, or {"offset": N}',
+        f"earliest, latest, {OFFSET}",
         _STORED[EARLIEST],
         "first offset, inclusive; in snapshots, counted from their start",
         "earliest",
@@ -180,7 +228,7 @@ READ_OPTIONS = (
     Option(
         "endingOffsets",
         stored_place(LATEST),
-        'latest, an offset, or {"offset": N}',
+        f"latest, {OFFSET}",
         _STORED[LATEST],
         "end, exclusive; counted the same way",
         "latest",
@@ -189,7 +237,7 @@ READ_OPTIONS = (
     Option(
         "asOfOffset",
         stored_place(LATEST),
-        'latest, an offset, or {"offset": N}',
+        f"latest, {OFFSET}",
         _STORED[LATEST],
         "end of the records that make up the state, exclusive",
         "latest",

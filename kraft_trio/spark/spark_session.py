@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from kraft_trio.spark.java import use_java
+from kraft_trio.spark.options import SECRET_NAMES
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -16,6 +17,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark's default, and Kafka's keys that have secrets under other names.
+    "spark.redaction.regex": f"(?i){SECRET_NAMES}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

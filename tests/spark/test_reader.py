@@ -87,6 +87,19 @@ class TestReading:
             (7, CLUSTER, at) for at in range(5)
         ]
 
+    def test_offsets_as_kafkas_source_has_them(self, tmp_path: Path) -> None:
+        path = make_node(tmp_path, 1, (0, numbered(0, 20)))
+        some = {
+            "startingOffsets": '{"__cluster_metadata": {"0": 5}}',
+            "endingoffsets": '{"__cluster_metadata":{"0":7}}',
+        }
+        assert column(load(path, **some), "offset") == [5, 6]
+        assert column(load(path, startingOffsets='{"__cluster_metadata": {"0": -2}}'), "offset") == list(range(20))
+        with pytest.raises(
+            ConfigError, match=r"option endingOffsets: names topic orders, and \S+-0 has topic __cluster"
+        ):
+            load(path, endingOffsets='{"orders": {"0": 7}}')
+
     def test_several_paths(self, tmp_path: Path) -> None:
         paths = [str(make_node(tmp_path, node, (0, numbered(0, 5)))) for node in (2, 1)]
         assert column(load(paths), "node") == [2] * 5 + [1] * 5

@@ -25,14 +25,29 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("Earliest", EARLIEST), ("latest", LATEST), ("17", 17), (" 17 ", 17), ('{"offset": 17}', 17)],
+    [
+        ("Earliest", EARLIEST),
+        ("latest", LATEST),
+        ("17", 17),
+        (" 17 ", 17),
+        ('{"offset": 17}', 17),
+        ('{"__cluster_metadata": {"0": 17}}', 17),
+        ('{"t": {"0": -2}}', EARLIEST),
+        ('{"t": {"0": -1}}', LATEST),
+        ('{"offset": {"0": 17}}', 17),
+    ],
 )
 def test_where_a_query_begins(text: str, place: Place) -> None:
     assert read_live_options({**QUORUM, "startingoffsets": text}).starting == place
 
 
 @pytest.mark.parametrize(
-    "text", ["", "first", "-1", "1.5", "{}", "{", '{"offset": -3}', '{"offset": true}', '{"offset": 1, "epoch": 2}']
+    "text",
+    [
+        *("", "first", "-1", "1.5", "{}", "{", '{"offset": -3}', '{"offset": true}', '{"offset": 1, "epoch": 2}'),
+        *('{"t": 1}', '{"t": {}}', '{"t": {"1": 1}}', '{"t": {"0": -3}}', '{"t": {"0": true}}', '{"t": {"0": "1"}}'),
+        *('{"t": {"0": 1}, "u": {"0": 1}}', '{"t": {"0": 1, "1": 1}}', '{"offset": -1}', '{"t": [0]}'),
+    ],
 )
 def test_what_is_no_place_to_begin_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"option startingOffsets=.*expected earliest, latest, an offset") as refused:
@@ -40,9 +55,21 @@ def test_what_is_no_place_to_begin_is_refused(text: str) -> None:
     assert text in str(refused.value)
 
 
-def test_a_query_cannot_end_at_the_earliest_offset() -> None:
-    with pytest.raises(ConfigError, match="endingOffsets=earliest, expected latest, an offset"):
-        read_live_options({**QUORUM, "endingOffsets": "earliest"})
+@pytest.mark.parametrize("text", ["earliest", '{"t": {"0": -2}}'])
+def test_a_query_cannot_end_at_the_earliest_offset(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"endingOffsets=.*, expected latest, an offset"):
+        read_live_options({**QUORUM, "endingOffsets": text})
+
+
+def test_the_topic_that_options_name_is_expected_of_the_quorum() -> None:
+    of_topic = '{"__cluster_metadata": {"0": 3}}'
+    assert read_live_options(QUORUM).address.topic_name is None
+    for named in ({"Subscribe": "orders"}, {"startingOffsets": '{"orders": {"0": 3}}'}):
+        assert read_live_options({**QUORUM, **named}).address.topic_name == "orders"
+    with pytest.raises(
+        ConfigError, match="options subscribe, endingOffsets: name the topics orders, __cluster_metadata"
+    ):
+        read_live_options({**QUORUM, "subscribe": "orders", "endingOffsets": of_topic})
 
 
 @pytest.mark.parametrize("text", ["", ",", "one", "one:0", "0.0.0.0:9093", ":9093"])

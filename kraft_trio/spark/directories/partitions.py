@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -16,8 +16,8 @@ from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.directories.pieces import Piece, pack, plan_pieces, task_bytes
 from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
-from kraft_trio.spark.directories.replicas import find_replicas
-from kraft_trio.spark.options import READ_OPTIONS, read_options
+from kraft_trio.spark.directories.replicas import Replica, find_replicas, partition_topic
+from kraft_trio.spark.options import READ_OPTIONS, read_options, topic_of
 from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
 from kraft_trio.spark.table_properties import NO_PATH
 from kraft_trio.spark.values import NEEDED, inferred_columns
@@ -46,12 +46,16 @@ class DirectoryReader(DataSourceReader):
         self._plan = ReadPlan(
             content, arrow, _batch_filter(self._options), self._options["mode"] == "FAILFAST", value_fields
         )
+        self._topics = _topics_named(options)
         self._of_replicas: list[tuple[str, frozenset[Any]]] = []
         """Columns of replicas, and the values they may have."""
 
     def partitions(self) -> list[InputPartition]:
-        """Raises ConfigError if there is nothing to read, or if directories belong to different clusters."""
+        """Raises ConfigError if there is nothing to read, for directories of different clusters, and for another topic
+        than options name.
+        """
         replicas = find_replicas(_paths(self._options), self._options["allowMixedClusters"])
+        _check_topics(self._topics, replicas)
         for name, values in self._of_replicas:
             replicas = [replica for replica in replicas if replica.columns[name] in values]
         content, wanted = self._plan.content, self._plan.wanted
@@ -144,6 +148,26 @@ def _batch_filter(options: Mapping[str, Any]) -> BatchFilter:
     return BatchFilter(
         options["startingOffsets"], options["endingOffsets"], first_epoch, last_epoch, options["content"] == "control"
     )
+
+
+_PLACES = ("startingoffsets", "endingoffsets", "asofoffset")
+
+
+def _topics_named(given: Mapping[str, str]) -> dict[str, str]:
+    """The topics that options with an offset name, by option."""
+    topics = {name: topic_of(text) for name, text in given.items() if name.lower() in _PLACES}
+    return {name: topic for name, topic in topics.items() if topic is not None}
+
+
+def _check_topics(named: Mapping[str, str], replicas: Iterable[Replica]) -> None:
+    """Raise ConfigError if a replica has another topic."""
+    for replica in replicas:
+        topic = partition_topic(replica.partition)
+        for option, expected in named.items():
+            if topic and topic != expected:
+                raise ConfigError(
+                    f"format kraft: option {option}: names topic {expected}, and {replica.partition} has topic {topic}"
+                )
 
 
 def _paths(options: Mapping[str, Any]) -> list[str]:

@@ -62,6 +62,11 @@ class Replica:
         }
 
 
+def partition_topic(partition: str) -> str:
+    """The topic of a partition's directory, from its name."""
+    return partition.rstrip("/").rpartition("/")[2].removesuffix(_PARTITION)
+
+
 def find_replicas(paths: Iterable[str], allow_mixed_clusters: bool) -> list[Replica]:
     """The replicas in these paths: node directories (metadata.log.dir), partition directories, or globs of them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -10,17 +10,22 @@ import attrs
 from kraft_trio.config.values import parse_peer
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.spark.live.client_keys import BOOTSTRAP_SERVERS, client_keys, security_of
 from kraft_trio.spark.live.quorum import QuorumAddress
 from kraft_trio.spark.options import (
     EARLIEST,
     LATEST,
+    OFFSET,
     READ_OPTIONS,
     Option,
     Place,
+    any_text,
     boolean,
     choice,
     place,
     read_options,
+    shown_value,
+    topic_of,
     whole_number,
 )
 from kraft_trio.spark.table_properties import NOT_HANDED_OVER
@@ -31,7 +36,7 @@ BOOTSTRAP: Final = "bootstrapControllers"
 
 def is_live(options: Mapping[str, str]) -> bool:
     """Whether the options name a live quorum; names are case-insensitive, as in Spark."""
-    return any(name.lower() == BOOTSTRAP.lower() for name in options)
+    return any(name.lower() in (BOOTSTRAP.lower(), BOOTSTRAP_SERVERS) for name in options)
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
@@ -48,8 +53,9 @@ QUORUM_OPTIONS = (
         endpoints,
         "host:port,host:port,…",
         None,
-        "any nodes of the quorum",
+        f"any nodes of the quorum; also `{BOOTSTRAP_SERVERS}`",
         "",
+        also=BOOTSTRAP_SERVERS,
     ),
     Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "time limit for a node's answer"),
     Option(
@@ -64,17 +70,18 @@ QUORUM_OPTIONS = (
 
 LIVE_OPTIONS = (
     *QUORUM_OPTIONS,
+    Option("subscribe", any_text, "a topic", "", "the quorum's topic, whose name is checked"),
     Option(
         "startingOffsets",
         place(EARLIEST, LATEST),
-        'earliest, latest, an offset, or {"offset": N}',
+        f"earliest, latest, {OFFSET}",
         EARLIEST,
         "where a new query begins, inclusive; a checkpoint takes precedence",
     ),
     Option(
         "endingOffsets",
         place(LATEST),
-        'latest, an offset, or {"offset": N}',
+        f"latest, {OFFSET}",
         LATEST,
         "where a batch query ends, exclusive; latest is the high watermark",
     ),
@@ -167,7 +174,7 @@ def _check_served(given: Mapping[str, str]) -> None:
         other = ("it says nothing of a quorum", f"load() without {BOOTSTRAP}, or a quorum without {option}")
         why, instead = _NOT_SERVED.get(option, other)
         raise ConfigError(
-            f"format {SOURCE}: option {option}={text}: only for directories: {why}; expected "
+            f"format {SOURCE}: option {option}={shown_value(option, text)}: only for directories: {why}; expected "
             f"{instead.format(text=text)}"
         )
 
@@ -175,9 +182,14 @@ def _check_served(given: Mapping[str, str]) -> None:
 def read_live_options(given: Mapping[str, str]) -> LiveOptions:
     """The options of a stream or batch read.  Raises ConfigError naming option, value and expectation."""
     _check_served(given)
-    values = read_options(SOURCE, LIVE_OPTIONS, given)
+    values, address = read_quorum_options(LIVE_OPTIONS, given)
+    named = {name: topic for name, text in given.items() if (topic := _topic_named(name, text))}
+    if len(set(named.values())) > 1:
+        raise ConfigError(
+            f"format {SOURCE}: options {', '.join(named)}: name the topics {', '.join(named.values())}, expected one"
+        )
     return LiveOptions(
-        address=quorum_address(values),
+        address=attrs.evolve(address, topic_name=next(iter(named.values()), None)),
         starting=values["startingOffsets"],
         ending=values["endingOffsets"],
         max_per_trigger=values["maxOffsetsPerTrigger"],
@@ -223,11 +235,24 @@ def read_batch_options(given: Mapping[str, str]) -> LiveOptions:
     return options
 
 
-def quorum_address(values: Mapping[str, Any]) -> QuorumAddress:
-    """The parsed QUORUM_OPTIONS.  Raises ConfigError without any nodes."""
+def _topic_named(option: str, text: str) -> str | None:
+    """The topic that the text of an option names."""
+    if option.lower() in ("startingoffsets", "endingoffsets"):
+        return topic_of(text)
+    return text if option.lower() == "subscribe" else None
+
+
+def read_quorum_options(table: Iterable[Option], given: Mapping[str, str]) -> tuple[dict[str, Any], QuorumAddress]:
+    """The value of each option in the table, which has QUORUM_OPTIONS, and the quorum.
+
+    Raises ConfigError like `read_options` and `security_of`, and without any nodes.
+    """
+    keys = client_keys(given)
+    values = read_options(SOURCE, table, {name: text for name, text in given.items() if name not in keys})
     if values[BOOTSTRAP] is None:
         raise ConfigError(
             f"format {SOURCE}: option {BOOTSTRAP} is missing: expected host:port,host:port,… of nodes of a quorum; "
             f"{NOT_HANDED_OVER.replace('path', BOOTSTRAP)}"
         )
-    return QuorumAddress(values[BOOTSTRAP], values["requestTimeoutMs"], values["timeoutMs"])
+    security = security_of(SOURCE, keys)
+    return values, QuorumAddress(values[BOOTSTRAP], values["requestTimeoutMs"], values["timeoutMs"], security)

@@ -7,6 +7,7 @@ new replica.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, NoReturn, TypeVar
@@ -16,17 +17,18 @@ import trio
 
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
-from kraft_trio.errors import KraftError, NetworkError, ProtocolError
+from kraft_trio.errors import ConfigError, KraftError, NetworkError, ProtocolError
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.security.client_network import Security
 from kraft_trio.storage.batches.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
 from kraft_trio.wire.apis.describe_quorum import DescribedProducer
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
-from kraft_trio.wire.tcp_network import TcpNetwork
 
 T = TypeVar("T")
 
+CLIENT_ID: Final = "kraft-spark"
 FETCH_BYTES: Final = 2 * 1024 * 1024
 _RETRY_S: Final = 0.1
 
@@ -55,6 +57,18 @@ class QuorumAddress:
     """Time limit for one answer of one node."""
     timeout_ms: int
     """Time limit for finding a leader, or for the next records."""
+    security: Security = Security()
+    topic_name: str | None = None
+    """The topic that the quorum must have; None if the user names none."""
+
+    def network(self) -> Network:
+        """How this process reaches the nodes; reads the certificates.  Raises ConfigError naming the machine."""
+        try:
+            return self.security.network(CLIENT_ID)
+        except ConfigError as error:
+            raise ConfigError(
+                f"option kafka.{error} (on {platform.node()}; the driver and each executor read such a file)"
+            ) from error
 
     def known_also_at(self, nodes: tuple[Endpoint, ...]) -> QuorumAddress:
         return attrs.evolve(self, bootstrap=tuple(dict.fromkeys((*self.bootstrap, *nodes))))
@@ -148,16 +162,23 @@ class QuorumLeader:
 async def quorum_leader(address: QuorumAddress, network: Network | None = None) -> AsyncIterator[QuorumLeader]:
     """A connection to the leader, closed at the end of the block.
 
-    Raises NetworkError with each node's answer if nobody leads or can be reached.
+    Raises NetworkError with each node's answer if nobody leads or can be reached; ConfigError for another topic, and
+    for files that cannot be read.
     """
     finder = LeaderFinder(
         address.bootstrap,
-        "kraft-spark",
+        CLIENT_ID,
         request_timeout_ms=address.request_timeout_ms,
-        network=TcpNetwork() if network is None else network,
+        network=address.network() if network is None else network,
     )
     async with aclosing(await finder.find()) as leader:
+        _check_topic(address.topic_name, leader)
         yield QuorumLeader(leader)
+
+
+def _check_topic(expected: str | None, leader: LeaderConnection) -> None:
+    if expected is not None and leader.topic_name != expected:
+        raise ConfigError(f"topic {expected}: the quorum at {leader.endpoint} has only the topic {leader.topic_name}")
 
 
 async def not_found(_leader: QuorumLeader, loss: str) -> NoReturn:
@@ -179,11 +200,12 @@ async def ask_leader(
     once.
     """
     patience_ms = address.timeout_ms if timeout_ms is None else timeout_ms
+    network = address.network()
     began_at = trio.current_time()
     behind_since: float | None = None
     while True:
         try:
-            async with quorum_leader(address) as leader:
+            async with quorum_leader(address, network) as leader:
                 try:
                     return await question(leader)
                 except BehindError as error:

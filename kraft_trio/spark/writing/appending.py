@@ -21,7 +21,7 @@ from kraft_trio.errors import (
 )
 from kraft_trio.idempotent_producer import failure_of
 from kraft_trio.protocol.producers import MAX_SEQUENCE
-from kraft_trio.spark.live.quorum import QuorumAddress
+from kraft_trio.spark.live.quorum import CLIENT_ID, QuorumAddress
 from kraft_trio.spark.writing.batches import RowBatch, first_difference
 from kraft_trio.spark.writing.completeness import ELSE, RepeatedWriteError
 from kraft_trio.spark.writing.identity import PartitionWrite
@@ -29,7 +29,6 @@ from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, Rec
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode
 from kraft_trio.wire.network import Network
-from kraft_trio.wire.tcp_network import TcpNetwork
 
 RETRY_BACKOFF_MS: Final = 50
 
@@ -75,11 +74,14 @@ class PartitionAppender:
         network: Network | None = None,
         wall_clock_ms: Callable[[], int] = _system_clock_ms,
     ) -> None:
-        """`address.timeout_ms` is the time for each batch.  `wall_clock_ms` gives the records their timestamps."""
+        """`address.timeout_ms` is the time for each batch.  `wall_clock_ms` gives the records their timestamps.
+
+        Raises ConfigError for certificates that cannot be read.
+        """
         self._address = address
         self._topic_name = topic_name
         self._write = write
-        self._network = TcpNetwork() if network is None else network
+        self._network = address.network() if network is None else network
         self._wall_clock_ms = wall_clock_ms
         self._random = random.Random()
         self._leader = self._leader_keeper()
@@ -184,7 +186,7 @@ class PartitionAppender:
     def _leader_keeper(self) -> LeaderKeeper:
         finder = LeaderFinder(
             self._address.bootstrap,
-            "kraft-spark",
+            CLIENT_ID,
             request_timeout_ms=self._address.request_timeout_ms,
             network=self._network,
             topic_name=self._topic_name,

@@ -8,15 +8,16 @@ from typing import Final
 import attrs
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.live.options import QUORUM_OPTIONS, SOURCE, quorum_address
+from kraft_trio.spark.live.options import QUORUM_OPTIONS, SOURCE, read_quorum_options
 from kraft_trio.spark.live.quorum import QuorumAddress
-from kraft_trio.spark.options import Option, any_text, boolean, choice, read_options, whole_number
+from kraft_trio.spark.options import Option, any_text, boolean, choice, whole_number
 from kraft_trio.spark.writing.identity import Write
 
 _SMALLEST_BATCH_BYTES: Final = 1024
 
 WRITE_OPTIONS = (
     *QUORUM_OPTIONS,
+    Option("topic", any_text, "a topic", "", "the quorum's topic, whose name is checked"),
     Option(
         "value.format",
         choice("raw", "msgpack"),
@@ -88,7 +89,7 @@ def read_write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a batch write.  Raises ConfigError naming option, value and expectation."""
     # Spark's own options, for a source that writes to a path.
     wanted = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
-    values = read_options(SOURCE, WRITE_OPTIONS, wanted)
+    values, address = read_quorum_options(WRITE_OPTIONS, wanted)
     name, version, is_exactly_once = values["txnAppId"], values["txnVersion"], values["exactlyOnce"]
     if bool(name) != (version is not None):
         given_one = f"txnVersion={version}" if version is not None else f"txnAppId={name}"
@@ -96,7 +97,7 @@ def read_write_options(given: Mapping[str, str]) -> WriteOptions:
     if name and not is_exactly_once:
         raise ConfigError(f"format {SOURCE}: option txnAppId={name}, expected none with exactlyOnce=false")
     return WriteOptions(
-        quorum_address(values),
+        attrs.evolve(address, topic_name=values["topic"] or None),
         values["value.format"] == "msgpack",
         values["maxBatchBytes"],
         is_exactly_once,
