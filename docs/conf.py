@@ -11,8 +11,9 @@ from sphinx.application import Sphinx
 REPOSITORY = Path(__file__).parent.parent
 HOW_TO = (
     *("start-a-quorum", "watch", "dashboard", "secure", "change-voters", "snapshots", "recover", "runbook", "witness"),
-    *("program-with-a-node", "test-a-state-machine", "key-value-store"),
-    *("query-with-spark", "stream-with-spark", "audit-with-spark", "deploy-spark"),
+    *("lead", "asyncio-and-threads", "kafka-clients", "test-a-state-machine", "search-seeds", "check-histories"),
+    *("key-value-store", "query-with-spark", "stream-with-spark", "write-with-spark", "spark-kafka-connector"),
+    *("audit-with-spark", "deploy-spark"),
 )
 """As readers need them; others follow."""
 KINDS = {

@@ -57,7 +57,7 @@ from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column
 from kraft_trio.spark.writing.options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
-from kraft_trio.testing import VirtualCluster
+from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.wire.api import APIS
 from kraft_trio.wire.schema_reader import REQUEST_ELEMENTS
@@ -402,6 +402,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "methods-log-client": lambda: methods(kraft_trio.LogClient),
     "methods-admin-client": lambda: methods(kraft_trio.AdminClient),
     "methods-virtual-cluster": lambda: methods(VirtualCluster),
+    "methods-simulated-machine": lambda: methods(SimulatedMachine, explained=vars(kraft_trio.StateMachine), of=_whole),
+    "optional-methods-simulated-machine": lambda: (inspect.getdoc(SimulatedMachine) or "").partition("\n\n")[2] + "\n",
     "methods-cluster": lambda: methods(Cluster),
     "methods-machine": lambda: methods(Machine),
     "interop-matrix": interop_matrix,

@@ -19,7 +19,7 @@ from kraft_trio.simulation.world import World
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
 from tests.support.programs import ALLOWED_SECONDS, REPOSITORY, run
 
-DOCUMENT = (REPOSITORY / "docs" / "how-to" / "program-with-a-node.md").read_text()
+DOCUMENT = (REPOSITORY / "docs" / "how-to" / "kafka-clients.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
 
 
@@ -35,8 +35,8 @@ def block_that_begins_with(start: str) -> str:
         (LogClient, "reference/library.md", "All methods of LogClient"),
         (AdminClient, "reference/library.md", "Administer a quorum"),
         (StateMachine, "reference/library.md", "A state machine"),
-        (VirtualCluster, "how-to/test-a-state-machine.md", "With pytest"),
-        (SimulatedMachine, "how-to/test-a-state-machine.md", "With your own state machine"),
+        (VirtualCluster, "reference/simulator.md", "All methods of VirtualCluster"),
+        (SimulatedMachine, "reference/simulator.md", "All methods of SimulatedMachine"),
         (World, "reference/simulator.md", "All methods of Cluster"),
         (Cluster, "reference/simulator.md", "All methods of Cluster"),
         (Machine, "reference/simulator.md", "All methods of Machine"),

@@ -179,7 +179,9 @@ class ConfigFields(LimitFields):
     state_machine: str = config_key(
         "kraft.state.machine",
         values.STATE_MACHINE,
-        "State machine of `kraft server`, the same on all nodes; `none` keeps the whole log.",
+        "State machine of `kraft server`, the same on all nodes; `none` keeps the whole log.  `latest-by-key` keeps "
+        "the newest record of each key, unless its value is null, and all records without a key.  `kv` is the "
+        "key-value store, and `module:factory` your own.",
         default=values.NO_STATE_MACHINE,
     )
     skipped_offsets: tuple[int, ...] = config_key(
@@ -279,7 +281,7 @@ class ConfigFields(LimitFields):
         "kraft.http.hosts",
         values.HOST_NAMES,
         "Further host names, without ports, by which browsers may know `kraft.http.listener` and `kraft.kv.listener` "
-        "([why](docs/how-to/secure.md#browsers)).",
+        "([why](docs/reference/status.md#browsers)).",
         default=(),
     )
     http_users_file: str = config_key(

@@ -221,7 +221,7 @@ class TestReading:
 
     @pytest.mark.parametrize("damage", ["none", "torn", "flipped bit", "wrong epoch"])
     def test_a_divided_snapshot_tells_what_its_row_tells(self, tmp_path: Path, damage: str) -> None:
-        """docs/how-to/query-with-spark.md says to count in parts where no hash is wanted."""
+        """docs/reference/spark.md#how-tasks-read says to count in parts where no hash is wanted."""
         whole = bytearray(snapshot([[b"%d" % number for number in range(some)] for some in range(1, 20)], 5))
         if damage == "torn":
             del whole[-30:]

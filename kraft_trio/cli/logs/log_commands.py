@@ -37,7 +37,8 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
 
     DIR is a node's metadata.log.dir, or the topic's directory in it.  The command changes nothing.  It checks the CRCs,
     epochs, offsets and records of the log and the snapshots, and the files against each other.  With several
-    directories it reports the first difference.  The exit code is 1 if anything is wrong.
+    directories it reports the first difference, also in the voters that they were formatted with.  The exit code is 1
+    if anything is wrong.
     """
     disk = RealDisk()
     try:

@@ -27,8 +27,9 @@ def server() -> None:
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes.
 
-    The node runs in the foreground and logs to stderr.  SIGTERM, SIGINT (Ctrl-C) and SIGQUIT stop it.  A leader first
-    hands over to a successor.  SIGHUP makes it read certificates, rules and users again.
+    The node runs in the foreground and logs to stderr.  SIGTERM, SIGINT (Ctrl-C), SIGQUIT and the end of its terminal
+    stop it.  A leader first hands over to a successor, in at most kraft.shutdown.grace.ms.  A second signal stops the
+    node at once.  SIGHUP makes it read certificates, rules and users again; under nohup, it ignores SIGHUP.
     """
     configure_logging(log_format, log_level, traced=trace is not None)
     config = read_config(config_path, parse_overrides(overrides))

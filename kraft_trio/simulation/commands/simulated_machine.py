@@ -28,7 +28,8 @@ class SimulatedMachine(StateMachine[T, R_co], Protocol[T, R_co]):
     - `random_query(source: random.Random) -> Q` and `answer(query: Q) -> A`: a read of the state, for clients that read
       behind a read barrier;
     - `model() -> StateMachine[T, R]`: a second, simpler state machine.  Each result must be equal to the model's, and
-      each answer too if the model has `answer`.  By default, another instance from the same factory is the model.
+      each answer too if the model has `answer`.  By default, another instance from the same factory is the model, which
+      cannot show a command that is always applied wrongly.
     """
 
     def random_command(self, source: random.Random, /) -> T:

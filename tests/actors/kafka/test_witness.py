@@ -176,7 +176,7 @@ async def test_an_election_that_fails_costs_no_epoch(cluster: Cluster) -> None:
     assert (witness.view.epoch, witness.view.leader_id) == (leader.view.epoch, leader.key.id)
 
 
-# What brokers and controllers of Apache Kafka see in it (docs/how-to/witness.md)
+# What brokers and controllers of Apache Kafka see in it (docs/reference/kafka.md#what-others-see-of-a-witness)
 
 
 @pytest.mark.parametrize("api", CONTROLLERS_ONLY.values(), ids=lambda api: api.name)

@@ -1,4 +1,7 @@
-"""What docs/how-to/stream-with-spark.md shows of live quorums is run as it stands there, and prints what it says."""
+"""What the pages show of live quorums is run as it stands there, and prints what it says.
+
+They are docs/how-to/stream-with-spark.md and docs/how-to/write-with-spark.md.
+"""
 
 from __future__ import annotations
 
