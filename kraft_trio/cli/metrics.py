@@ -30,7 +30,8 @@ def metrics(
 ) -> None:
     """Print a running node's metrics, and their age.
 
-    If the node has stopped writing them, the command prints the last ones and exits with 1.
+    If the node has stopped writing them, the command prints the last ones and exits with 1: once they are older than
+    three seconds and than three intervals of kraft.metrics.interval.ms.
     """
     if prometheus and as_json:
         raise click.UsageError("--prometheus and --json exclude each other", context)

@@ -281,7 +281,7 @@ class ConfigFields(LimitFields):
         "kraft.http.hosts",
         values.HOST_NAMES,
         "Further host names, without ports, by which browsers may know `kraft.http.listener` and `kraft.kv.listener` "
-        "([why](docs/reference/status.md#browsers)).",
+        "([why](docs/reference/security.md#browsers)).",
         default=(),
     )
     http_users_file: str = config_key(
@@ -293,7 +293,7 @@ class ConfigFields(LimitFields):
     authorizer: str = config_key(
         "authorizer.class.name",
         values.AUTHORIZER,
-        "With this authorizer, a node serves only what its rules allow ([rules](docs/how-to/secure.md#rules)).",
+        "With this authorizer, a node serves only what its rules allow ([rules](docs/reference/security.md#rules)).",
         default="",
     )
     super_users: tuple[str, ...] = config_key(
@@ -308,7 +308,7 @@ class ConfigFields(LimitFields):
     acl_file: str = config_key(
         "kraft.acl.file",
         values.ACL_FILE,
-        "The rules of the authorizer ([rules](docs/how-to/secure.md#rules)); read again when it changes.",
+        "The rules of the authorizer ([rules](docs/reference/security.md#rules)); read again when it changes.",
         default="",
     )
     topic_name: str = config_key(
