@@ -43,7 +43,7 @@ def change_options(function: F) -> F:
     """Add the options that all voter changes share: `timeout_ms`, `dry_run`, `force`."""
     for option in (
         click.option("--force", is_flag=True, help="Send the request even if it would stop the quorum."),
-        click.option("--dry-run", is_flag=True, help="Show what would change and whether it would be refused."),
+        click.option("--dry-run", is_flag=True, help="Show what would change; exit with 1 if it would be refused."),
         timeout_option("--timeout-ms", help="Time limit, including the time a new controller takes to catch up."),
     ):
         function = option(function)

@@ -61,7 +61,7 @@ def upgrade(context: click.Context, texts: tuple[str, ...], release_version: str
 
     kraft.version 1 moves the voters into the log, where they can be changed.
 
-    The leader refuses while a voter or observer does not support the level.  An upgrade cannot be undone.
+    The leader refuses while a voter or observer does not support the level, and names it.  An upgrade cannot be undone.
     """
     levels = _levels(texts, release_version) or {KRAFT_VERSION: SUPPORTED_KRAFT_VERSIONS.maximum}
     _update(context, "upgrade", levels, dry_run)

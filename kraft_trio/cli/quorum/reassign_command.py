@@ -43,7 +43,7 @@ PROGRESS_S: Final = 2.0
     "--to", "target", type=WholeNumbers(0, MAX_INT32), metavar="ID[,…]", help="The ids of all voters to have."
 )
 @click.option("--cancel", is_flag=True, help="End the reassignment.  The voters remain as they are now.")
-@click.option("--dry-run", is_flag=True, help="Show the steps and whether the target would be refused.")
+@click.option("--dry-run", is_flag=True, help="Show the steps; exit with 1 if the target would be refused.")
 @click.option("--wait", is_flag=True, help="Show the progress until the quorum has these voters.")
 @timeout_option("--timeout-ms", help="Time limit for committing the target; --wait has none.")
 @click.pass_context
