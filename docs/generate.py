@@ -18,6 +18,7 @@ from typing import Any
 import kraft_trio
 from docs.alerts import alerts
 from docs.commands import command_line
+from docs.faults import faults_of_real_nodes
 from docs.rooms import layers, rooms
 from docs.rules import cases, differences, rule_tables
 from docs.tables import first_sentence, table
@@ -377,6 +378,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "cases-crash": partial(cases, "crash"),
     "cases-membership-errors": partial(cases, "membership-errors"),
     "alerts": alerts,
+    "faults-of-real-nodes": faults_of_real_nodes,
     "layers": layers,
     "rooms-actors": partial(rooms, "actors"),
     "rooms-storage": partial(rooms, "storage"),

@@ -100,9 +100,11 @@ class Faults:
             raise NoProgress(f"after {latest}: not yet {what}, only {self.recorder.acknowledged} answers")
 
     async def kill_leader(self) -> bool:
+        """The leader is killed, and started again after progress."""
         return await self._kill(await self.leader())
 
     async def kill_any(self) -> bool:
+        """Any node is killed, and started again after progress."""
         return await self._kill(self.random.choice(self.members.running))
 
     async def _kill(self, member: AnyMember) -> bool:
@@ -112,6 +114,7 @@ class Faults:
         return was_killed
 
     async def kill_all(self) -> bool:
+        """All nodes are killed, and started again."""
         were_killed = await self.members.kill_all()
         self.members.start_all()
         return were_killed
@@ -124,9 +127,11 @@ class Faults:
         return were_killed
 
     async def pause_leader(self) -> bool:
+        """The leader is stopped by SIGSTOP until another leads and there is progress."""
         return await self._pause(await self.leader())
 
     async def pause_any(self) -> bool:
+        """Any node is stopped by SIGSTOP until there is progress."""
         return await self._pause(self.random.choice(self.members.running))
 
     async def _pause(self, member: AnyMember) -> bool:
@@ -139,6 +144,7 @@ class Faults:
         return has_stopped
 
     async def transfer(self) -> bool:
+        """Another node is asked for as leader."""
         leader = await self.leader()
         others = [member for member in self.members.running if member is not leader]
         asked, to = self.random.choice(others), self.random.choice(others).id
@@ -146,6 +152,7 @@ class Faults:
         return has_led
 
     async def resign(self) -> bool:
+        """The leader resigns."""
         return await (await self.leader()).resign()
 
     async def change_voters(self) -> bool:
@@ -165,7 +172,7 @@ class Faults:
         return True
 
     async def change_clocks(self) -> bool:
-        """All clocks continue at other paces, as different as the configuration allows, and wall clocks jump."""
+        """All clocks change their pace by at most the configured drift of 10 %; wall clocks jump by up to a minute."""
         self.clocks.change(self.random)
         await self.progress()
         return self.clocks.are_used(self.running_ids)
