@@ -38,7 +38,7 @@ class MetadataTail:
         self._state = state
         """What has been read so far: further than `end` while a transaction is open."""
         self._unsettled: list[bytes] = []
-        self._fold = TransactionFold()
+        self._fold = TransactionFold[bytes]()
         self._left_bytes = MAX_BYTES
         self._target: int | None = None
 

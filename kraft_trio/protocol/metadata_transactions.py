@@ -5,7 +5,9 @@ A snapshot has no transactions.  So it can end only where none is open, and it h
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+ItemT = TypeVar("ItemT")
 
 NO_OP: Final = 20
 BEGIN: Final = 23
@@ -13,20 +15,20 @@ END: Final = 24
 ABORT: Final = 25
 
 
-class TransactionFold:
-    """Takes committed records in their order, and gives back those that count."""
+class TransactionFold(Generic[ItemT]):
+    """Takes committed records in their order, in any form, and gives back those that count."""
 
     def __init__(self) -> None:
-        self._pending: list[bytes] | None = None
+        self._pending: list[ItemT] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether a transaction has begun, and neither ended nor been aborted."""
         return self._pending is not None
 
-    def add(self, api_key: int, value: bytes) -> list[bytes]:
+    def add(self, api_key: int, item: ItemT) -> list[ItemT]:
         """The records that count from now on.  Those without an effect are left out."""
-        counting: list[bytes] = []
+        counting: list[ItemT] = []
         if api_key == BEGIN:
             self._pending = []
         elif api_key in (END, ABORT):
@@ -34,5 +36,5 @@ class TransactionFold:
                 counting = self._pending or []
             self._pending = None
         elif api_key != NO_OP:
-            (counting if self._pending is None else self._pending).append(value)
+            (counting if self._pending is None else self._pending).append(item)
         return counting

@@ -37,11 +37,10 @@ class MetadataFrame:
         schema = SCHEMAS.get(self.api_key)
         return f"UNKNOWN({self.api_key})" if schema is None else schema.type_name
 
-    def fields(self) -> dict[str, Any]:
-        """Decode the message.  The fields have the names and the JSON values that Kafka's tools give them.
+    def record(self) -> Any:
+        """Decode the message into the class that `metadata_schemas` declares for it.
 
-        Like there, a tagged field is left out if it has its default.  Raises ProtocolError for an unknown record or
-        version, and for a message that does not follow the schema.
+        Raises ProtocolError for an unknown record or version, and for a message that does not follow the schema.
         """
         schema = SCHEMAS.get(self.api_key)
         if schema is None:
@@ -50,7 +49,15 @@ class MetadataFrame:
             read = schema.reader(self.version)
         except ValueError as error:
             raise ProtocolError(str(error)) from error
-        return _shown(schema.structure(self.version), read(self.message, 0, MAX_ELEMENTS))
+        return read(self.message, 0, MAX_ELEMENTS)
+
+    def fields(self) -> dict[str, Any]:
+        """Decode the message.  The fields have the names and the JSON values that Kafka's tools give them.
+
+        Like there, a tagged field is left out if it has its default.  Raises ProtocolError as `record` does.
+        """
+        record = self.record()
+        return _shown(SCHEMAS[self.api_key].structure(self.version), record)
 
 
 def kafkas_name(name: str) -> str:

@@ -24,3 +24,8 @@ def schemas_in(jar: str, folder: str) -> Iterator[dict[str, Any]]:
 def includes(versions: str, version: int) -> bool:
     first, _, last = versions.removesuffix("+").partition("-")
     return first != "none" and int(first) <= version and (versions.endswith("+") or version <= int(last or first))
+
+
+def newest_version(schema: dict[str, Any]) -> int:
+    first, _, last = schema["validVersions"].partition("-")
+    return int(last or first)

@@ -1,0 +1,86 @@
+"""The kinds of things that metadata records are about, and the columns of each.
+
+A thing's columns are the fields of the record that creates it, with names for numbers and without secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from kraft_trio.metadata import names
+from kraft_trio.metadata.columns import TEXT, Column, ValueType, columns_of, schema_of
+from kraft_trio.metadata.image import Image
+from kraft_trio.wire import metadata_schemas as schemas
+
+TOPIC: Final = "topic"
+"""The column with the topic's name: a partition's record has the topic's id alone."""
+
+
+@attrs.frozen
+class Entity:
+    """One kind of thing."""
+
+    name: str
+    """As the option `content` and the command line have it."""
+    columns: tuple[Column, ...]
+    """Of one row, without those of the topic."""
+    has_topic: bool = False
+    """Whether the first column is the name of the topic."""
+
+    @property
+    def types(self) -> tuple[tuple[str, ValueType], ...]:
+        """Names and types of all columns of a row."""
+        own = tuple((column.name, column.type) for column in self.columns)
+        return ((TOPIC, ValueType(TEXT)), *own) if self.has_topic else own
+
+    def values(self, record: Any, topic: str | None = None) -> dict[str, Any]:
+        """One row.  `topic` is the name of the topic if it `has_topic`."""
+        row = {TOPIC: topic} if self.has_topic else {}
+        return row | {column.name: column.of(record) for column in self.columns}
+
+    def rows(self, image: Image) -> Iterator[dict[str, Any]]:
+        """A row for each thing in the image."""
+        for record in image.things(self.name):
+            yield self.values(record, image.topic_name(record.topic_id) if self.has_topic else None)
+
+
+def _entity(
+    name: str, record: type, has_topic: bool = False, named: Mapping[str, Mapping[int, str]] | None = None
+) -> Entity:
+    columns = columns_of(schema_of(record), named)
+    # A config's or quota's record can say that it is removed; what exists is not.
+    return Entity(name, tuple(column for column in columns if column.name != "remove"), has_topic)
+
+
+_ACL_NAMES: Final = {
+    "resource_type": names.ACL_RESOURCES,
+    "pattern_type": names.PATTERNS,
+    "operation": names.OPERATIONS,
+    "permission_type": names.PERMISSIONS,
+}
+
+ENTITIES: Final[Mapping[str, Entity]] = {
+    entity.name: entity
+    for entity in (
+        _entity("topics", schemas.TopicRecord),
+        _entity(
+            "partitions",
+            schemas.PartitionRecord,
+            has_topic=True,
+            named={"leader_recovery_state": names.RECOVERY_STATES},
+        ),
+        _entity("brokers", schemas.RegisterBrokerRecord),
+        _entity("controllers", schemas.RegisterControllerRecord),
+        _entity("features", schemas.FeatureLevelRecord),
+        _entity("configs", schemas.ConfigRecord, named={"resource_type": names.CONFIG_RESOURCES}),
+        _entity("acls", schemas.AccessControlEntryRecord, named=_ACL_NAMES),
+        _entity("client_quotas", schemas.ClientQuotaRecord),
+        _entity("producer_ids", schemas.ProducerIdsRecord),
+        _entity("delegation_tokens", schemas.DelegationTokenRecord),
+        _entity("scram", schemas.UserScramCredentialRecord, named={"mechanism": names.SCRAM_MECHANISMS}),
+    )
+}
+"""By name."""

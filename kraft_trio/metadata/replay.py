@@ -1,0 +1,320 @@
+"""What each metadata record changes, as Kafka's `MetadataDelta` replays it (KIP-631).
+
+`replay` is one function per record type behind one table.  Like Kafka, it refuses a record that is about something that
+does not exist.  It applies each record by itself.  Kafka applies those of one read together, so whether it keeps the
+configuration of a topic that is made and deleted within one read depends on where the read ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.metadata.image import Change, Image
+from kraft_trio.metadata.names import CONFIG_RESOURCES, SCRAM_MECHANISMS, name_of
+from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.wire import metadata_schemas as schemas
+
+NO_LEADER_CHANGE: Final = -2
+"""The leader in a PartitionChangeRecord that keeps the leader and its epoch."""
+MIGRATING: Final = UUID(int=0)
+"""The directory of a replica whose broker has not told it yet (KIP-858)."""
+METADATA_VERSION: Final = "metadata.version"
+
+_TOPIC_CONFIGS = 2
+_FENCING: Final = {-1: False, 0: None, 1: True}
+_CONTROLLED_SHUTDOWN: Final = {0: None, 1: True}
+_NO_RECOVERY_CHANGE = -1
+
+
+def replay(image: Image, record: Any) -> list[Change]:
+    """Apply a record to the image, and return what it changed: nothing if all is as it was.
+
+    Raises ProtocolError, and changes nothing, if the record is about something that does not exist, or has a value that
+    Kafka refuses.
+    """
+    made = _RULES[type(record)](image, record)
+    return [change for change in made if change.before != change.after]
+
+
+# Topics and partitions
+
+
+def _topic(image: Image, record: schemas.TopicRecord) -> list[Change]:
+    # A record about a topic that exists starts it anew.
+    changes = _without_partitions(image, record.topic_id)
+    image.topic_ids[record.name] = record.topic_id
+    return [*changes, image.put("topics", record.topic_id, record.name, record)]
+
+
+def _remove_topic(image: Image, record: schemas.RemoveTopicRecord) -> list[Change]:
+    name = image.topic_name(record.topic_id)
+    if name is None:
+        raise ProtocolError(f"RemoveTopicRecord: there is no topic with the id {directory_id_to_text(record.topic_id)}")
+    changes = _without_partitions(image, record.topic_id)
+    changes.append(image.put("topics", record.topic_id, name, None))
+    if image.topic_ids.get(name) == record.topic_id:
+        del image.topic_ids[name]
+    configs = list(image.group("configs", (_TOPIC_CONFIGS, name)).values())
+    return [*changes, *(_put_config(image, config, None) for config in configs)]
+
+
+def _without_partitions(image: Image, topic_id: UUID) -> list[Change]:
+    name = image.topic_name(topic_id)
+    numbers = list(image.group("partitions", topic_id))
+    return [image.put("partitions", number, f"{name}-{number}", None, group=topic_id) for number in numbers]
+
+
+def _partition(image: Image, record: schemas.PartitionRecord) -> list[Change]:
+    name = _topic_name(image, record)
+    return [_put_partition(image, name, _checked(record, name))]
+
+
+def _partition_change(image: Image, record: schemas.PartitionChangeRecord) -> list[Change]:
+    name = _topic_name(image, record)
+    before = image.group("partitions", record.topic_id).get(record.partition_id)
+    if before is None:
+        raise ProtocolError(f"PartitionChangeRecord: the topic {name} has no partition {record.partition_id}")
+    told: dict[str, Any] = {
+        name: value
+        for name in (
+            "isr",
+            "replicas",
+            "removing_replicas",
+            "adding_replicas",
+            "directories",
+            "eligible_leader_replicas",
+            "last_known_elr",
+        )
+        if (value := getattr(record, name)) is not None
+    }
+    if record.leader != NO_LEADER_CHANGE:
+        told |= {"leader": record.leader, "leader_epoch": before.leader_epoch + 1}
+    if record.leader_recovery_state != _NO_RECOVERY_CHANGE:
+        told["leader_recovery_state"] = record.leader_recovery_state
+    after = attrs.evolve(before, partition_epoch=before.partition_epoch + 1, **told)
+    return [_put_partition(image, name, _checked(after, name))]
+
+
+def _clear_elr(image: Image, record: schemas.ClearElrRecord) -> list[Change]:
+    if record.topic_name and record.topic_name not in image.topic_ids:
+        raise ProtocolError(f"ClearElrRecord: there is no topic {record.topic_name}")
+    ids = (
+        [image.topic_ids[record.topic_name]]
+        if record.topic_name
+        else [topic.topic_id for topic in image.things("topics")]
+    )
+    return [
+        _put_partition(
+            image,
+            image.topic_name(id) or "",
+            attrs.evolve(
+                partition,
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                partition_epoch=partition.partition_epoch + 1,
+            ),
+        )
+        for id in ids
+        for partition in list(image.group("partitions", id).values())
+        if partition.eligible_leader_replicas or partition.last_known_elr
+    ]
+
+
+def _topic_name(image: Image, record: schemas.PartitionRecord | schemas.PartitionChangeRecord) -> str:
+    name = image.topic_name(record.topic_id)
+    if name is None:
+        kind, id = type(record).__name__, directory_id_to_text(record.topic_id)
+        raise ProtocolError(f"{kind}: partition {record.partition_id}: there is no topic with the id {id}")
+    return name
+
+
+def _checked(partition: schemas.PartitionRecord, topic: str) -> schemas.PartitionRecord:
+    """The partition as Kafka keeps it: a directory for each replica, and lists instead of null."""
+    directories, count = partition.directories, len(partition.replicas)
+    if not any(one != MIGRATING for one in directories):
+        directories = (MIGRATING,) * count
+    elif len(directories) != count:
+        raise ProtocolError(
+            f"partition {topic}-{partition.partition_id}: {len(directories)} directories for {count} replicas"
+        )
+    elr, last_known_elr = partition.eligible_leader_replicas or (), partition.last_known_elr or ()
+    now = partition.directories, partition.eligible_leader_replicas, partition.last_known_elr
+    if now == (directories, elr, last_known_elr):
+        return partition
+    return attrs.evolve(partition, directories=directories, eligible_leader_replicas=elr, last_known_elr=last_known_elr)
+
+
+def _put_partition(image: Image, topic: str, partition: schemas.PartitionRecord) -> Change:
+    number = partition.partition_id
+    return image.put("partitions", number, f"{topic}-{number}", partition, group=partition.topic_id)
+
+
+# Brokers and controllers
+
+
+def _register_broker(image: Image, record: schemas.RegisterBrokerRecord) -> list[Change]:
+    return [_put_by_id(image, "brokers", record.broker_id, record)]
+
+
+def _unregister_broker(image: Image, record: schemas.UnregisterBrokerRecord) -> list[Change]:
+    return [_put_by_id(image, "brokers", record.broker_id, None)]
+
+
+def _fence(image: Image, record: schemas.FenceBrokerRecord) -> list[Change]:
+    return [_change_broker(image, record, record.id, record.epoch, {"fenced": True})]
+
+
+def _unfence(image: Image, record: schemas.UnfenceBrokerRecord) -> list[Change]:
+    return [_change_broker(image, record, record.id, record.epoch, {"fenced": False})]
+
+
+def _broker_change(image: Image, record: schemas.BrokerRegistrationChangeRecord) -> list[Change]:
+    told = {
+        "fenced": _told(record, "fenced", _FENCING),
+        "in_controlled_shutdown": _told(record, "in_controlled_shutdown", _CONTROLLED_SHUTDOWN),
+        "log_dirs": record.log_dirs or None,
+        "cordoned_log_dirs": record.cordoned_log_dirs,
+    }
+    told = {name: value for name, value in told.items() if value is not None}
+    return [_change_broker(image, record, record.broker_id, record.broker_epoch, told)]
+
+
+def _told(record: Any, name: str, meanings: Mapping[int, bool | None]) -> bool | None:
+    value = getattr(record, name)
+    if value not in meanings:
+        raise ProtocolError(f"{type(record).__name__}: {name} {value}, expected {', '.join(map(str, meanings))}")
+    return meanings[value]
+
+
+def _change_broker(image: Image, record: Any, id: int, epoch: int, told: Mapping[str, Any]) -> Change:
+    before: schemas.RegisterBrokerRecord | None = image.group("brokers").get(id)
+    kind = type(record).__name__
+    if before is None:
+        raise ProtocolError(f"{kind}: broker {id} is not registered")
+    if before.broker_epoch != epoch:
+        raise ProtocolError(f"{kind}: broker {id} has the epoch {before.broker_epoch}, not {epoch}")
+    return _put_by_id(image, "brokers", id, attrs.evolve(before, **told))
+
+
+def _register_controller(image: Image, record: schemas.RegisterControllerRecord) -> list[Change]:
+    return [_put_by_id(image, "controllers", record.controller_id, record)]
+
+
+def _unregister_controller(image: Image, record: schemas.UnregisterControllerRecord) -> list[Change]:
+    return [_put_by_id(image, "controllers", record.controller_id, None)]
+
+
+# Settings
+
+
+def _feature(image: Image, record: schemas.FeatureLevelRecord) -> list[Change]:
+    after = record if record.feature_level or record.name == METADATA_VERSION else None
+    return [image.put("features", record.name, record.name, after)]
+
+
+def _config(image: Image, record: schemas.ConfigRecord) -> list[Change]:
+    return [_put_config(image, record, None if record.value is None else record)]
+
+
+def _put_config(image: Image, of: schemas.ConfigRecord, record: schemas.ConfigRecord | None) -> Change:
+    label = f"{name_of(CONFIG_RESOURCES, of.resource_type)}:{of.resource_name}:{of.name}"
+    return image.put("configs", of.name, label, record, group=(of.resource_type, of.resource_name))
+
+
+def _client_quota(image: Image, record: schemas.ClientQuotaRecord) -> list[Change]:
+    entity = sorted(record.entity, key=lambda one: one.entity_type)
+    key = tuple((one.entity_type, one.entity_name) for one in entity), record.key
+    label = ",".join(
+        f"{one.entity_type}={'<default>' if one.entity_name is None else one.entity_name}" for one in entity
+    )
+    after = None if record.remove else record
+    return [image.put("client_quotas", key, f"{label}:{record.key}", after)]
+
+
+def _producer_ids(image: Image, record: schemas.ProducerIdsRecord) -> list[Change]:
+    return [image.put("producer_ids", "", "", record)]
+
+
+# Security
+
+
+def _acl(image: Image, record: schemas.AccessControlEntryRecord) -> list[Change]:
+    return [_put_by_uuid(image, record.id, record)]
+
+
+def _remove_acl(image: Image, record: schemas.RemoveAccessControlEntryRecord) -> list[Change]:
+    if record.id not in image.group("acls"):
+        raise ProtocolError(
+            f"RemoveAccessControlEntryRecord: there is no entry with the id {directory_id_to_text(record.id)}"
+        )
+    return [_put_by_uuid(image, record.id, None)]
+
+
+def _scram(image: Image, record: schemas.UserScramCredentialRecord) -> list[Change]:
+    return [image.put("scram", (record.mechanism, record.name), _scram_label(record), record)]
+
+
+def _remove_scram(image: Image, record: schemas.RemoveUserScramCredentialRecord) -> list[Change]:
+    return [image.put("scram", (record.mechanism, record.name), _scram_label(record), None)]
+
+
+def _scram_label(record: schemas.UserScramCredentialRecord | schemas.RemoveUserScramCredentialRecord) -> str:
+    return f"{record.name}:{name_of(SCRAM_MECHANISMS, record.mechanism)}"
+
+
+def _token(image: Image, record: schemas.DelegationTokenRecord) -> list[Change]:
+    return [image.put("delegation_tokens", record.token_id, record.token_id, record)]
+
+
+def _remove_token(image: Image, record: schemas.RemoveDelegationTokenRecord) -> list[Change]:
+    return [image.put("delegation_tokens", record.token_id, record.token_id, None)]
+
+
+def _nothing(image: Image, record: Any) -> list[Change]:
+    """Of records that say nothing of what exists; transactions are `history`'s."""
+    return []
+
+
+def _put_by_id(image: Image, entity: str, id: int, record: Any) -> Change:
+    return image.put(entity, id, str(id), record)
+
+
+def _put_by_uuid(image: Image, id: UUID, record: Any) -> Change:
+    return image.put("acls", id, directory_id_to_text(id), record)
+
+
+_RULES: Final[Mapping[type, Callable[[Image, Any], list[Change]]]] = {
+    schemas.TopicRecord: _topic,
+    schemas.RemoveTopicRecord: _remove_topic,
+    schemas.PartitionRecord: _partition,
+    schemas.PartitionChangeRecord: _partition_change,
+    schemas.ClearElrRecord: _clear_elr,
+    schemas.RegisterBrokerRecord: _register_broker,
+    schemas.UnregisterBrokerRecord: _unregister_broker,
+    schemas.FenceBrokerRecord: _fence,
+    schemas.UnfenceBrokerRecord: _unfence,
+    schemas.BrokerRegistrationChangeRecord: _broker_change,
+    schemas.RegisterControllerRecord: _register_controller,
+    schemas.UnregisterControllerRecord: _unregister_controller,
+    schemas.FeatureLevelRecord: _feature,
+    schemas.ConfigRecord: _config,
+    schemas.ClientQuotaRecord: _client_quota,
+    schemas.ProducerIdsRecord: _producer_ids,
+    schemas.AccessControlEntryRecord: _acl,
+    schemas.RemoveAccessControlEntryRecord: _remove_acl,
+    schemas.UserScramCredentialRecord: _scram,
+    schemas.RemoveUserScramCredentialRecord: _remove_scram,
+    schemas.DelegationTokenRecord: _token,
+    schemas.RemoveDelegationTokenRecord: _remove_token,
+    schemas.ZkMigrationStateRecord: _nothing,
+    schemas.NoOpRecord: _nothing,
+    schemas.BeginTransactionRecord: _nothing,
+    schemas.EndTransactionRecord: _nothing,
+    schemas.AbortTransactionRecord: _nothing,
+}
+"""What each type of record does.  A test holds this against the schemas."""
