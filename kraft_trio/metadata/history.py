@@ -29,7 +29,7 @@ class Made:
 
     origin: Origin
     record: str
-    """Name of the record's type, such as PartitionChangeRecord."""
+    """The record's type as Kafka's tools name it, such as PARTITION_CHANGE_RECORD."""
     changes: tuple[Change, ...]
 
 
@@ -46,7 +46,7 @@ class History:
     """The image after all records that were added and count so far."""
 
     image: Image = attrs.field(factory=Image)
-    _transaction: TransactionFold[tuple[Origin, Any]] = attrs.field(factory=TransactionFold)
+    _transaction: TransactionFold[tuple[Origin, str, Any]] = attrs.field(factory=TransactionFold)
 
     @property
     def is_in_transaction(self) -> bool:
@@ -55,17 +55,19 @@ class History:
 
     def add(self, origin: Origin, value: bytes | None) -> Iterator[Made | Problem]:
         """Apply the next record.  Consume the result before the next call."""
+        name = ""
         try:
             frame = decode_metadata_frame(value or b"")
+            name = f"{frame.name}: "
             record = frame.record()
         except ProtocolError as error:
-            yield Problem(origin, str(error))
+            yield Problem(origin, f"{name}{error}")
             return
-        for place, counting in self._transaction.add(frame.api_key, (origin, record)):
+        for place, name, counting in self._transaction.add(frame.api_key, (origin, frame.name, record)):
             try:
                 changes = replay(self.image, counting)
             except ProtocolError as error:
                 yield Problem(place, str(error))
             else:
                 if changes:
-                    yield Made(place, type(counting).__name__, tuple(changes))
+                    yield Made(place, name, tuple(changes))

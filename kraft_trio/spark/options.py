@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
 
 from kraft_trio.config.secret import HIDDEN
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.schemas import CONTENTS
+from kraft_trio.spark.schemas import CHANGES, CONTENTS, METADATA, METADATA_CONTENTS, STATES
+from kraft_trio.wire.metadata_schemas import SCHEMAS
 
 
 @attrs.frozen
@@ -147,6 +149,28 @@ def _json(text: str) -> Any:
         raise ValueError from None
 
 
+def names_among(known: Iterable[str]) -> Callable[[str], frozenset[str]]:
+    """Some of these names, separated by commas, in any case."""
+    by_lower = {name.lower(): name for name in known}
+
+    def read(text: str) -> frozenset[str]:
+        names = {name.strip().lower() for name in text.split(",")}
+        if not names <= by_lower.keys():
+            raise ValueError
+        return frozenset(by_lower[name] for name in names)
+
+    return read
+
+
+def moment(text: str) -> int:
+    """Microseconds since 1970, from milliseconds or a time in ISO 8601; without a zone, in UTC."""
+    if text.isdecimal():
+        return whole_number()(text) * 1000
+    time = datetime.fromisoformat(text)
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return round(zoned.timestamp() * 1_000_000)
+
+
 def any_text(text: str) -> str:
     return text
 
@@ -209,12 +233,14 @@ PATH = Option("path", any_text, "a path, a glob or a URL", "", "the path passed 
 PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
 
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
+OF_HISTORIES = (METADATA, CHANGES)
+ALL_CONTENTS = (*CONTENTS, *METADATA_CONTENTS)
 OF_RECORDS = ("records", "snapshot-records", "latest-by-key")
 
 READ_OPTIONS = (
     PATH,
     PATHS,
-    Option("content", choice(*CONTENTS), ", ".join(CONTENTS), "records", "the kind of rows"),
+    Option("content", choice(*ALL_CONTENTS), ", ".join(ALL_CONTENTS), "records", "the kind of rows"),
     MODE,
     Option(
         "startingOffsets",
@@ -223,7 +249,7 @@ READ_OPTIONS = (
         _STORED[EARLIEST],
         "first offset, inclusive; in snapshots, counted from their start",
         "earliest",
-        OF_BATCHES,
+        (*OF_BATCHES, *OF_HISTORIES),
     ),
     Option(
         "endingOffsets",
@@ -232,7 +258,7 @@ READ_OPTIONS = (
         _STORED[LATEST],
         "end, exclusive; counted the same way",
         "latest",
-        OF_BATCHES,
+        (*OF_BATCHES, *OF_HISTORIES),
     ),
     Option(
         "asOfOffset",
@@ -241,7 +267,34 @@ READ_OPTIONS = (
         _STORED[LATEST],
         "end of the records that make up the state, exclusive",
         "latest",
-        ("latest-by-key",),
+        ("latest-by-key", *STATES),
+    ),
+    Option(
+        "asOfTimestamp",
+        moment,
+        "milliseconds since 1970, or a time as in 2026-11-28T03:14:00Z",
+        None,
+        "the state when the first record with a later timestamp was not yet written; a time without zone is UTC",
+        "",
+        STATES,
+    ),
+    Option(
+        "types",
+        names_among(schema.type_name for schema in SCHEMAS.values()),
+        "names of record types, separated by commas, such as TOPIC_RECORD,PARTITION_RECORD",
+        frozenset(),
+        "the only types of records that are decoded, and have rows and columns",
+        "all",
+        (METADATA,),
+    ),
+    Option(
+        "entities",
+        names_among(STATES),
+        f"some of {', '.join(STATES)}, separated by commas",
+        frozenset(),
+        "the only kinds of things whose changes have rows",
+        "all",
+        (CHANGES,),
     ),
     Option(
         "epochs",

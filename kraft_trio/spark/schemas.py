@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 import pyarrow as pa
 
+from kraft_trio.metadata.entities import ENTITIES
+
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -197,7 +199,14 @@ CONTENTS: Mapping[str, tuple[Column, ...]] = {
     "quorum-state": QUORUM_STATE,
     "epochs": EPOCHS,
 }
-"""The columns by the value of the option `content`."""
+"""The columns by the value of the option `content`, for all but METADATA_CONTENTS."""
+
+METADATA = "metadata"
+CHANGES = "changes"
+STATES = tuple(ENTITIES)
+"""One for each kind of thing."""
+METADATA_CONTENTS = (METADATA, CHANGES, *STATES)
+"""The values of `content` about Apache Kafka's metadata: `spark.metadata.contents` has their columns."""
 
 
 def spark_schema(columns: Iterable[Column]) -> str:

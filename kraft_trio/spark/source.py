@@ -12,7 +12,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kraft_trio.spark.live.options import is_live
-from kraft_trio.spark.schemas import spark_schema
+from kraft_trio.spark.metadata.contents import metadata_columns
+from kraft_trio.spark.schemas import METADATA_CONTENTS, spark_schema
 from kraft_trio.spark.table_properties import options_of
 
 
@@ -33,6 +34,8 @@ class KraftDataSource(DataSource):
         from kraft_trio.spark.directories.partitions import checked_options, columns_of
 
         read = checked_options(options)
+        if read["content"] in METADATA_CONTENTS:
+            return spark_schema(metadata_columns(read["content"], read["types"]))
         return spark_schema(latest_columns(read) if read["content"] == CONTENT else columns_of(read))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -45,7 +48,12 @@ class KraftDataSource(DataSource):
         from kraft_trio.spark.directories.latest_by_key import CONTENT, LatestByKeyReader
         from kraft_trio.spark.directories.partitions import checked_options
 
-        if checked_options(options)["content"] == CONTENT:
+        content = checked_options(options)["content"]
+        if content in METADATA_CONTENTS:
+            from kraft_trio.spark.metadata.reader import MetadataReader
+
+            return MetadataReader(options, schema)
+        if content == CONTENT:
             return LatestByKeyReader(options, schema)
         return FilteringReader(options, schema)
 

@@ -26,11 +26,11 @@ RECORDS = 1000
 HISTORIES = 1000 if sizes.IS_ALL or sizes.IS_INTEROP else 40
 
 WITHOUT_CHANGES = {
-    "NoOpRecord",
-    "ZkMigrationStateRecord",
-    "BeginTransactionRecord",
-    "EndTransactionRecord",
-    "AbortTransactionRecord",
+    "NO_OP_RECORD",
+    "ZK_MIGRATION_STATE_RECORD",
+    "BEGIN_TRANSACTION_RECORD",
+    "END_TRANSACTION_RECORD",
+    "ABORT_TRANSACTION_RECORD",
 }
 
 
@@ -133,6 +133,6 @@ def test_our_image_is_kafkas(tmp_path: Path, says: Callable[[str], None]) -> Non
         kinds.update(one.record for one in made)
         refused += len(ours.refused)
         count += len(history)
-    assert kinds.keys() == {schemas.SCHEMAS[key].name for key in versions} - WITHOUT_CHANGES
+    assert kinds.keys() == {schemas.SCHEMAS[key].type_name for key in versions} - WITHOUT_CHANGES
     assert refused > 0
     says(f"{HISTORIES} histories, {count} records, {refused} refused by both")

@@ -18,13 +18,20 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.spark.column_names import as_known
-from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.directories.as_of import (
+    NEEDED,
+    AsOf,
+    Base,
+    base_of,
+    log_records,
+    snapshot_records,
+    what_is_missing,
+)
 from kraft_trio.spark.directories.latest_state import LatestState
 from kraft_trio.spark.directories.partitions import checked_options
-from kraft_trio.spark.directories.pieces import Piece, plan_pieces
-from kraft_trio.spark.directories.reading import ROWS_A_BATCH, ReadPlan, read_pieces
+from kraft_trio.spark.directories.reading import ROWS_A_BATCH
 from kraft_trio.spark.directories.replicas import Replica, find_replicas
 from kraft_trio.spark.file_system import printable
 from kraft_trio.spark.schemas import CONTENTS, ERROR, LATEST_BY_KEY, RECORD_HEADERS, Column
@@ -36,8 +43,7 @@ _NEEDED: Final = {
     "key": pa.binary(),
     "value": pa.binary(),
     "control": pa.bool_(),
-    "offset": pa.int64(),
-    ERROR.name: ERROR.type,
+    **NEEDED,
 }
 """The columns that folding looks at, with those that values are made from."""
 
@@ -67,7 +73,7 @@ class LatestByKeyReader(DataSourceReader):
         if not self._paths:
             raise ConfigError(NO_PATH)
         self._allow_mixed_clusters = options["allowMixedClusters"]
-        self._as_of: int = options["asOfOffset"]
+        self._as_of = AsOf(options["asOfOffset"])
         self._is_fail_fast = options["mode"] == "FAILFAST"
         self._spelled = tuple(schema.names)
         self._schema, self._of_values = _checked(schema, is_msgpack=options["value.format"] == "msgpack")
@@ -96,8 +102,9 @@ class LatestByKeyReader(DataSourceReader):
             return with_values(batch, made, list(self._of_values)) if self._of_values else batch
 
         state = LatestState()
+        base = base_of(replica, self._as_of)
         end = 0
-        for batch in _records(replica, self._as_of, decoded):
+        for batch in _records(replica, base, self._as_of, decoded):
             is_wrong = batch.column(ERROR.name).is_valid()
             if pa.compute.any(is_wrong).as_py():
                 yield finished(batch.filter(is_wrong))
@@ -107,52 +114,18 @@ class LatestByKeyReader(DataSourceReader):
                 pa.compute.fill_null(pa.compute.invert(batch.column("control")), False), is_wrong
             )
             state.add(batch.filter(is_kept))
-        missing = _what_is_missing(replica, self._as_of, end) if replica.partition else None
+        missing = what_is_missing(replica, self._as_of, base, end) if replica.partition else None
         if missing is not None:
             yield finished(Rows(decoded, replica.columns).one(error=missing))
         for batch in state.batches(ROWS_A_BATCH):
             yield finished(batch)
 
 
-def _records(replica: Replica, as_of: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _records(replica: Replica, base: Base | None, as_of: AsOf, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The records of the snapshot that the state begins with, and then those of the log."""
-    base = _base(replica, as_of)
     if base is not None:
-        only = attrs.evolve(replica, snapshots=(base,), error=None)
-        for batch in read_pieces(
-            _pieces(only, "snapshot-records", BatchFilter()), ReadPlan("snapshot-records", schema, BatchFilter(), False)
-        ):
-            at = schema.get_field_index("offset")
-            yield batch.set_column(at, schema.field(at), pa.nulls(batch.num_rows, pa.int64()))
-    wanted = BatchFilter(0 if base is None else base[0].offset, as_of)
-    yield from read_pieces(_pieces(replica, "records", wanted), ReadPlan("records", schema, wanted, False))
-
-
-def _base(replica: Replica, as_of: int) -> Any:
-    """The newest snapshot at or below the offset, with its id."""
-    return max((one for one in replica.snapshots if one[0].offset <= as_of), default=None, key=lambda one: one[0])
-
-
-def _pieces(replica: Replica, content: str, wanted: BatchFilter) -> Iterator[Piece]:
-    return plan_pieces([replica], content, wanted, NO_END)
-
-
-def _what_is_missing(replica: Replica, as_of: int, end: int) -> str | None:
-    """Why the state is not that of the offset; `end` is after the last record that was found in the log."""
-    base = _base(replica, as_of)
-    covered = 0 if base is None else base[0].offset
-    begins = replica.segments[0][0] if replica.segments else covered
-    what = "no snapshot" if base is None else f"the newest snapshot at or below it ends at {covered}"
-    if begins > covered and as_of > covered:
-        return f"the state as of offset {_text(as_of)} is incomplete: {what}, and the log begins at {begins}"
-    end = max(end, covered)
-    if as_of != NO_END and end < as_of:
-        return f"the state is that of offset {end}: the log ends there, before asOfOffset={as_of}"
-    return None
-
-
-def _text(offset: int) -> str:
-    return "latest" if offset == NO_END else str(offset)
+        yield from snapshot_records(replica, base, schema)
+    yield from log_records(replica, 0 if base is None else base.id.offset, as_of, schema)
 
 
 def _checked(schema: StructType, *, is_msgpack: bool) -> tuple[pa.Schema, tuple[pa.Field, ...]]:

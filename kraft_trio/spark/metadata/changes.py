@@ -1,0 +1,155 @@
+"""`content=changes`: what each record created, changed or deleted, with what it was before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.metadata.columns import TEXT, ValueType
+from kraft_trio.metadata.entities import ENTITIES
+from kraft_trio.metadata.history import Made, Origin, Problem
+from kraft_trio.metadata.image import Change
+from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.directories.as_of import AsOf
+from kraft_trio.spark.directories.reading import ROWS_A_BATCH
+from kraft_trio.spark.directories.replicas import Replica
+from kraft_trio.spark.metadata.arrow import column_array
+from kraft_trio.spark.metadata.replaying import Replaying, Unreadable
+from kraft_trio.spark.schemas import ERROR, REPLICA, Column
+
+CHANGE_COLUMNS: Final = (
+    *REPLICA,
+    Column("offset", pa.int64(), "of the record; null for what a snapshot has"),
+    Column("epoch", pa.int32(), "leader epoch of the record"),
+    Column("timestamp", pa.timestamp("us", tz="UTC"), "of the record"),
+    Column("controller", pa.int32(), "id of the leader of that epoch; null if the log does not tell"),
+    Column("record", pa.string(), "type of the record, as Kafka's tools name it"),
+    Column("entity", pa.string(), "the kind of thing, as `content` names it"),
+    Column("key", pa.string(), "which one, such as `orders-7` for a partition"),
+    Column(
+        "operation",
+        pa.string(),
+        "create, update, delete, or snapshot: it exists where the log begins, because a snapshot has it",
+    ),
+    Column("changed", pa.list_(pa.field("element", pa.string())), "the fields whose values an update changed"),
+    Column("before", pa.string(), "the row of `content=`*entity* before, as a JSON object; null for create"),
+    Column("after", pa.string(), "that row afterwards; null for delete"),
+    ERROR,
+)
+"""The columns of `content=changes`."""
+
+
+@attrs.frozen
+class ChangeRow:
+    """One change, in plain values."""
+
+    origin: Origin
+    controller: int | None
+    record: str
+    entity: str
+    key: str
+    operation: str
+    changed: list[str]
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def change_row(made: Made, change: Change, controller: int | None) -> ChangeRow:
+    """The row of one change."""
+    entity = ENTITIES[change.entity]
+    topic = change.label.rpartition("-")[0] if entity.has_topic else None
+    before = None if change.before is None else entity.values(change.before, topic)
+    after = None if change.after is None else entity.values(change.after, topic)
+    if made.origin.offset < 0:
+        operation = "snapshot"
+    elif before is None:
+        operation = "create"
+    else:
+        operation = "delete" if after is None else "update"
+    changed = [] if before is None or after is None else [name for name in after if after[name] != before[name]]
+    return ChangeRow(
+        made.origin, controller, made.record, change.entity, change.label, operation, changed, before, after
+    )
+
+
+def replica_changes(replaying: Replaying, start: int) -> Iterator[ChangeRow | Problem | Unreadable]:
+    """The changes from offset `start` (inclusive) on, and what is wrong.
+
+    If the log begins above `start`, what its snapshot has comes first.
+    """
+    for step in replaying.steps():
+        if not isinstance(step, Made):
+            yield step
+            continue
+        offset = step.origin.offset
+        base = replaying.base
+        is_shown = offset >= start if offset >= 0 else base is not None and base.id.offset > start
+        for change in step.changes if is_shown else ():
+            yield change_row(step, change, replaying.leaders.get(step.origin.epoch))
+
+
+def change_rows(
+    replica: Replica, start: int, as_of: AsOf, schema: pa.Schema, entities: frozenset[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `CHANGE_COLUMNS`, or of those in the schema; only of some entities if they are given."""
+    rows = Rows(schema, replica.columns)
+    if replica.error is not None and not replica.partition:
+        yield rows.one(error=replica.error)
+    some: list[ChangeRow] = []
+    for step in replica_changes(Replaying(replica, as_of, begin=start), start):
+        if not isinstance(step, ChangeRow):
+            if some:
+                yield change_batch(some, rows)
+                some = []
+            yield rows.one(error=step.reason, **_place(step))
+        elif entities is None or step.entity in entities:
+            some.append(step)
+            if len(some) == ROWS_A_BATCH:
+                yield change_batch(some, rows)
+                some = []
+    if some:
+        yield change_batch(some, rows)
+
+
+def _place(step: Problem | Unreadable) -> dict[str, Any]:
+    return {"offset": step.origin.offset, "epoch": step.origin.epoch} if isinstance(step, Problem) else {}
+
+
+def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:
+    """The Arrow batch of these changes."""
+
+    def texts(name: str) -> pa.Array:
+        return pa.array([getattr(one, name) for one in changes], pa.string())
+
+    def objects(name: str) -> pa.Array:
+        return pa.array([as_json(getattr(one, name)) for one in changes], pa.string())
+
+    return rows.make(
+        len(changes),
+        {
+            "offset": lambda: pa.array([one.origin.offset if one.origin.offset >= 0 else None for one in changes]).cast(
+                pa.int64()
+            ),
+            "epoch": lambda: pa.array([one.origin.epoch for one in changes], pa.int32()),
+            "timestamp": lambda: pa.array([one.origin.timestamp_us for one in changes], pa.int64()).cast(
+                pa.timestamp("us", tz="UTC")
+            ),
+            "controller": lambda: pa.array([one.controller for one in changes], pa.int32()),
+            "record": lambda: texts("record"),
+            "entity": lambda: texts("entity"),
+            "key": lambda: texts("key"),
+            "operation": lambda: texts("operation"),
+            "changed": lambda: column_array([one.changed for one in changes], ValueType(TEXT, is_array=True)),
+            "before": lambda: objects("before"),
+            "after": lambda: objects("after"),
+        },
+    )
+
+
+def as_json(values: dict[str, Any] | None) -> str | None:
+    """A row as JSON."""
+    return None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,110 @@
+"""Replays a replica's metadata up to a moment: from the newest snapshot that suffices, and then the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.errors import ProtocolError
+from kraft_trio.metadata.history import History, Made, Origin, Problem
+from kraft_trio.spark.directories.as_of import (
+    NEEDED,
+    AsOf,
+    Base,
+    base_of,
+    log_records,
+    snapshot_records,
+    what_is_missing,
+)
+from kraft_trio.spark.directories.replicas import Replica
+from kraft_trio.spark.schemas import ERROR
+from kraft_trio.storage.batches.control_records import LeaderChange, decode_control_record
+
+_SCHEMA: Final = pa.schema(
+    {**NEEDED, "epoch": pa.int32(), "control": pa.bool_(), "key": pa.binary(), "value": pa.binary()}.items()
+)
+
+
+@attrs.frozen
+class Unreadable:
+    """A part of the directory that could not be read, or that is missing."""
+
+    reason: str
+
+
+@attrs.define
+class Replaying:
+    """One pass over a replica.  `steps` may be called once; afterwards the rest is as of `as_of`."""
+
+    replica: Replica
+    as_of: AsOf = AsOf()
+    begin: int | None = None
+    """Begin with a snapshot at or below this offset instead of one at the moment, so that the changes from there on are
+    seen.  If the log begins later, with the oldest snapshot from which it continues."""
+    history: History = attrs.field(factory=History)
+    end: int = 0
+    """After the last record that was found."""
+    base: Base | None = None
+    """The snapshot that it began with."""
+    leaders: dict[int, int] = attrs.field(factory=dict)
+    """Leaders by epoch, as the log tells."""
+
+    def steps(self) -> Iterator[Made | Problem | Unreadable]:
+        """What each record changes, in order, and what is wrong.  Records of a snapshot have the offset -1."""
+        self.base = base_of(self.replica, self._place())
+        covered = 0 if self.base is None else self.base.id.offset
+        if self.replica.segments and covered < self.replica.segments[0][0]:
+            # What is there changes things that nobody knows.
+            gap = what_is_missing(self.replica, self.as_of, self.base, covered)
+            if gap is not None:
+                yield Unreadable(gap)
+                return
+        if self.base is not None:
+            for batch in snapshot_records(self.replica, self.base, _SCHEMA):
+                yield from self._apply(batch)
+            self.end = self.base.id.offset
+        for batch in log_records(self.replica, self.end, self.as_of, _SCHEMA):
+            yield from self._apply(batch)
+        missing = what_is_missing(self.replica, self.as_of, self.base, self.end) if self.replica.partition else None
+        if missing is not None:
+            yield Unreadable(missing)
+
+    def run(self) -> list[Problem | Unreadable]:
+        """Replay everything, and return what is wrong."""
+        return [step for step in self.steps() if not isinstance(step, Made)]
+
+    def _place(self) -> AsOf:
+        """The moment at or below which the snapshot is to be."""
+        if self.begin is None:
+            return self.as_of
+        first = self.replica.segments[0][0] if self.replica.segments else 0
+        if self.begin >= first or not self.replica.snapshots:
+            return AsOf(min(self.begin, self.as_of.offset))
+        later = [id.offset for id, _ in self.replica.snapshots if id.offset >= first]
+        return AsOf(min(min(later, default=self.begin), self.as_of.offset))
+
+    def _apply(self, batch: pa.RecordBatch) -> Iterator[Made | Problem | Unreadable]:
+        columns = [batch.column(name) for name in ("offset", "epoch", "control", "key", "value", ERROR.name)]
+        times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        rows = zip(*(column.to_pylist() for column in columns), times, strict=True)
+        for offset, epoch, is_control, key, value, error, time in rows:
+            if error is not None:
+                yield Unreadable(error)
+                continue
+            if offset is not None:
+                self.end = offset + 1
+            if is_control:
+                self._note_leader(epoch, key, value)
+            else:
+                yield from self.history.add(Origin(-1 if offset is None else offset, epoch, time), value)
+
+    def _note_leader(self, epoch: int, key: bytes | None, value: bytes | None) -> None:
+        try:
+            record = decode_control_record(key, value)
+        except ProtocolError:
+            return
+        if isinstance(record, LeaderChange):
+            self.leaders[epoch] = record.leader_id
