@@ -39,6 +39,7 @@ from kraft_trio.kv.budget import (
     MAX_OPERATIONS,
 )
 from kraft_trio.kv.proto_json import MAX_ITEMS
+from kraft_trio.metadata.entities import ENTITIES
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
@@ -53,8 +54,11 @@ from kraft_trio.spark.audit.check import CHECKS
 from kraft_trio.spark.campaigns.files import COLUMNS as CAMPAIGN_RESULTS
 from kraft_trio.spark.live.columns import LIVE_RECORDS
 from kraft_trio.spark.live.options import LIVE_OPTIONS
+from kraft_trio.spark.metadata.arrow import arrow_type
+from kraft_trio.spark.metadata.changes import CHANGE_COLUMNS
+from kraft_trio.spark.metadata.typed_records import TYPE_NAMES, typed_columns
 from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
-from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column
+from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column, spark_type
 from kraft_trio.spark.writing.options import WRITE_OPTIONS
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
@@ -348,6 +352,26 @@ def spark_content(content: str) -> str:
     return spark_columns(CONTENTS[content][len(REPLICA) :], explained=() if content == "records" else RECORDS)
 
 
+def metadata_states() -> str:
+    rows = (
+        (f"`{entity.name}`", ", ".join(f"`{name}` {spark_type(arrow_type(type))}" for name, type in entity.types))
+        for entity in ENTITIES.values()
+    )
+    return table(("content", "columns"), rows)
+
+
+def metadata_records() -> str:
+    """The columns that are not those of the replica; of a record's fields, the names."""
+    rows = []
+    for column in typed_columns()[len(REPLICA) :]:
+        is_record = column.name.upper() in TYPE_NAMES
+        fields = (
+            ", ".join(f"`{column.type.field(at).name}`" for at in range(column.type.num_fields)) if is_record else ""
+        )
+        rows.append((f"`{column.name}`", fields or ("no fields" if is_record else column.meaning)))
+    return table(("column", "fields, or meaning"), rows)
+
+
 def interop_matrix() -> str:
     """What `scripts/test --interop --record-interop` has found."""
     rows = []
@@ -409,6 +433,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "methods-cluster": lambda: methods(Cluster),
     "methods-machine": lambda: methods(Machine),
     "interop-matrix": interop_matrix,
+    "metadata-states": metadata_states,
+    "metadata-records": metadata_records,
+    "metadata-changes": lambda: spark_columns(CHANGE_COLUMNS[len(REPLICA) :]),
     "spark-checks": spark_checks,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),

@@ -30,6 +30,11 @@ _COMMANDS = {
     ),
     "kv": ("kraft_trio.cli.kv", "kv", "Use the key-value store of a quorum."),
     "log": ("kraft_trio.cli.logs.log_commands", "log", "Check the logs of stopped nodes, and compare replicas."),
+    "metadata": (
+        "kraft_trio.cli.metadata.metadata",
+        "metadata",
+        "Show what a Kafka cluster's controllers have recorded.",
+    ),
     "metadata-quorum": (
         "kraft_trio.cli.quorum.metadata_quorum",
         "metadata_quorum",

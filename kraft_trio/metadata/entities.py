@@ -5,7 +5,7 @@ A thing's columns are the fields of the record that creates it, with names for n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -27,6 +27,8 @@ class Entity:
     """As the option `content` and the command line have it."""
     columns: tuple[Column, ...]
     """Of one row, without those of the topic."""
+    label: Callable[[dict[str, Any]], str]
+    """A row's key as text, such as `orders-7` for a partition."""
     has_topic: bool = False
     """Whether the first column is the name of the topic."""
 
@@ -48,11 +50,22 @@ class Entity:
 
 
 def _entity(
-    name: str, record: type, has_topic: bool = False, named: Mapping[str, Mapping[int, str]] | None = None
+    name: str,
+    record: type,
+    label: Callable[[dict[str, Any]], str],
+    has_topic: bool = False,
+    named: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Entity:
     columns = columns_of(schema_of(record), named)
-    # A config's or quota's record can say that it is removed; what exists is not.
-    return Entity(name, tuple(column for column in columns if column.name != "remove"), has_topic)
+    # A quota's record can say that it is removed; what exists is not.
+    return Entity(name, tuple(column for column in columns if column.name != "remove"), label, has_topic)
+
+
+def _quota_label(row: dict[str, Any]) -> str:
+    names = {
+        one["entity_type"]: "<default>" if one["entity_name"] is None else one["entity_name"] for one in row["entity"]
+    }
+    return f"{','.join(f'{kind}={names[kind]}' for kind in sorted(names))}:{row['key']}"
 
 
 _ACL_NAMES: Final = {
@@ -65,22 +78,33 @@ _ACL_NAMES: Final = {
 ENTITIES: Final[Mapping[str, Entity]] = {
     entity.name: entity
     for entity in (
-        _entity("topics", schemas.TopicRecord),
+        _entity("topics", schemas.TopicRecord, "{name}".format_map),
         _entity(
             "partitions",
             schemas.PartitionRecord,
+            "{topic}-{partition_id}".format_map,
             has_topic=True,
             named={"leader_recovery_state": names.RECOVERY_STATES},
         ),
-        _entity("brokers", schemas.RegisterBrokerRecord),
-        _entity("controllers", schemas.RegisterControllerRecord),
-        _entity("features", schemas.FeatureLevelRecord),
-        _entity("configs", schemas.ConfigRecord, named={"resource_type": names.CONFIG_RESOURCES}),
-        _entity("acls", schemas.AccessControlEntryRecord, named=_ACL_NAMES),
-        _entity("client_quotas", schemas.ClientQuotaRecord),
-        _entity("producer_ids", schemas.ProducerIdsRecord),
-        _entity("delegation_tokens", schemas.DelegationTokenRecord),
-        _entity("scram", schemas.UserScramCredentialRecord, named={"mechanism": names.SCRAM_MECHANISMS}),
+        _entity("brokers", schemas.RegisterBrokerRecord, "{broker_id}".format_map),
+        _entity("controllers", schemas.RegisterControllerRecord, "{controller_id}".format_map),
+        _entity("features", schemas.FeatureLevelRecord, "{name}".format_map),
+        _entity(
+            "configs",
+            schemas.ConfigRecord,
+            "{resource_type}:{resource_name}:{name}".format_map,
+            named={"resource_type": names.CONFIG_RESOURCES},
+        ),
+        _entity("acls", schemas.AccessControlEntryRecord, "{id}".format_map, named=_ACL_NAMES),
+        _entity("client_quotas", schemas.ClientQuotaRecord, _quota_label),
+        _entity("producer_ids", schemas.ProducerIdsRecord, "".format_map),
+        _entity("delegation_tokens", schemas.DelegationTokenRecord, "{token_id}".format_map),
+        _entity(
+            "scram",
+            schemas.UserScramCredentialRecord,
+            "{name}:{mechanism}".format_map,
+            named={"mechanism": names.SCRAM_MECHANISMS},
+        ),
     )
 }
 """By name."""

@@ -23,12 +23,12 @@ class Change:
 
     entity: str
     """The kind of thing, a name in `entities.ENTITIES`."""
-    label: str
-    """Its key as text, such as `orders-7` for a partition."""
     before: Any
     """A record; None if the change creates the thing."""
     after: Any
     """A record; None if the change deletes the thing."""
+    topic: str | None = None
+    """Of a partition: the name of its topic."""
 
 
 @attrs.define
@@ -50,7 +50,7 @@ class Image:
         for group in self.tables.get(entity, {}).values():
             yield from group.values()
 
-    def put(self, entity: str, key: Key, label: str, record: Any, *, group: Key = None) -> Change:
+    def put(self, entity: str, key: Key, record: Any, *, group: Key = None, topic: str | None = None) -> Change:
         """Keep the record, or with None forget what was kept."""
         groups = self.tables.setdefault(entity, {})
         table = groups.setdefault(group, {})
@@ -61,7 +61,7 @@ class Image:
             table.pop(key, None)
             if not table:
                 del groups[group]
-        return Change(entity, label, before, record)
+        return Change(entity, before, record, topic)
 
     def topic_name(self, id: UUID) -> str | None:
         """The name of a topic that exists."""

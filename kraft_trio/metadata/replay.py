@@ -15,7 +15,6 @@ import attrs
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.metadata.image import Change, Image
-from kraft_trio.metadata.names import CONFIG_RESOURCES, SCRAM_MECHANISMS, name_of
 from kraft_trio.protocol.types import directory_id_to_text
 from kraft_trio.wire import metadata_schemas as schemas
 
@@ -48,7 +47,7 @@ def _topic(image: Image, record: schemas.TopicRecord) -> list[Change]:
     # A record about a topic that exists starts it anew.
     changes = _without_partitions(image, record.topic_id)
     image.topic_ids[record.name] = record.topic_id
-    return [*changes, image.put("topics", record.topic_id, record.name, record)]
+    return [*changes, image.put("topics", record.topic_id, record)]
 
 
 def _remove_topic(image: Image, record: schemas.RemoveTopicRecord) -> list[Change]:
@@ -56,7 +55,7 @@ def _remove_topic(image: Image, record: schemas.RemoveTopicRecord) -> list[Chang
     if name is None:
         raise ProtocolError(f"RemoveTopicRecord: there is no topic with the id {directory_id_to_text(record.topic_id)}")
     changes = _without_partitions(image, record.topic_id)
-    changes.append(image.put("topics", record.topic_id, name, None))
+    changes.append(image.put("topics", record.topic_id, None))
     if image.topic_ids.get(name) == record.topic_id:
         del image.topic_ids[name]
     configs = list(image.group("configs", (_TOPIC_CONFIGS, name)).values())
@@ -66,7 +65,7 @@ def _remove_topic(image: Image, record: schemas.RemoveTopicRecord) -> list[Chang
 def _without_partitions(image: Image, topic_id: UUID) -> list[Change]:
     name = image.topic_name(topic_id)
     numbers = list(image.group("partitions", topic_id))
-    return [image.put("partitions", number, f"{name}-{number}", None, group=topic_id) for number in numbers]
+    return [image.put("partitions", number, None, group=topic_id, topic=name) for number in numbers]
 
 
 def _partition(image: Image, record: schemas.PartitionRecord) -> list[Change]:
@@ -150,19 +149,18 @@ def _checked(partition: schemas.PartitionRecord, topic: str) -> schemas.Partitio
 
 
 def _put_partition(image: Image, topic: str, partition: schemas.PartitionRecord) -> Change:
-    number = partition.partition_id
-    return image.put("partitions", number, f"{topic}-{number}", partition, group=partition.topic_id)
+    return image.put("partitions", partition.partition_id, partition, group=partition.topic_id, topic=topic)
 
 
 # Brokers and controllers
 
 
 def _register_broker(image: Image, record: schemas.RegisterBrokerRecord) -> list[Change]:
-    return [_put_by_id(image, "brokers", record.broker_id, record)]
+    return [image.put("brokers", record.broker_id, record)]
 
 
 def _unregister_broker(image: Image, record: schemas.UnregisterBrokerRecord) -> list[Change]:
-    return [_put_by_id(image, "brokers", record.broker_id, None)]
+    return [image.put("brokers", record.broker_id, None)]
 
 
 def _fence(image: Image, record: schemas.FenceBrokerRecord) -> list[Change]:
@@ -198,15 +196,15 @@ def _change_broker(image: Image, record: Any, id: int, epoch: int, told: Mapping
         raise ProtocolError(f"{kind}: broker {id} is not registered")
     if before.broker_epoch != epoch:
         raise ProtocolError(f"{kind}: broker {id} has the epoch {before.broker_epoch}, not {epoch}")
-    return _put_by_id(image, "brokers", id, attrs.evolve(before, **told))
+    return image.put("brokers", id, attrs.evolve(before, **told))
 
 
 def _register_controller(image: Image, record: schemas.RegisterControllerRecord) -> list[Change]:
-    return [_put_by_id(image, "controllers", record.controller_id, record)]
+    return [image.put("controllers", record.controller_id, record)]
 
 
 def _unregister_controller(image: Image, record: schemas.UnregisterControllerRecord) -> list[Change]:
-    return [_put_by_id(image, "controllers", record.controller_id, None)]
+    return [image.put("controllers", record.controller_id, None)]
 
 
 # Settings
@@ -214,7 +212,7 @@ def _unregister_controller(image: Image, record: schemas.UnregisterControllerRec
 
 def _feature(image: Image, record: schemas.FeatureLevelRecord) -> list[Change]:
     after = record if record.feature_level or record.name == METADATA_VERSION else None
-    return [image.put("features", record.name, record.name, after)]
+    return [image.put("features", record.name, after)]
 
 
 def _config(image: Image, record: schemas.ConfigRecord) -> list[Change]:
@@ -222,29 +220,25 @@ def _config(image: Image, record: schemas.ConfigRecord) -> list[Change]:
 
 
 def _put_config(image: Image, of: schemas.ConfigRecord, record: schemas.ConfigRecord | None) -> Change:
-    label = f"{name_of(CONFIG_RESOURCES, of.resource_type)}:{of.resource_name}:{of.name}"
-    return image.put("configs", of.name, label, record, group=(of.resource_type, of.resource_name))
+    return image.put("configs", of.name, record, group=(of.resource_type, of.resource_name))
 
 
 def _client_quota(image: Image, record: schemas.ClientQuotaRecord) -> list[Change]:
     entity = sorted(record.entity, key=lambda one: one.entity_type)
     key = tuple((one.entity_type, one.entity_name) for one in entity), record.key
-    label = ",".join(
-        f"{one.entity_type}={'<default>' if one.entity_name is None else one.entity_name}" for one in entity
-    )
     after = None if record.remove else record
-    return [image.put("client_quotas", key, f"{label}:{record.key}", after)]
+    return [image.put("client_quotas", key, after)]
 
 
 def _producer_ids(image: Image, record: schemas.ProducerIdsRecord) -> list[Change]:
-    return [image.put("producer_ids", "", "", record)]
+    return [image.put("producer_ids", "", record)]
 
 
 # Security
 
 
 def _acl(image: Image, record: schemas.AccessControlEntryRecord) -> list[Change]:
-    return [_put_by_uuid(image, record.id, record)]
+    return [image.put("acls", record.id, record)]
 
 
 def _remove_acl(image: Image, record: schemas.RemoveAccessControlEntryRecord) -> list[Change]:
@@ -252,40 +246,28 @@ def _remove_acl(image: Image, record: schemas.RemoveAccessControlEntryRecord) ->
         raise ProtocolError(
             f"RemoveAccessControlEntryRecord: there is no entry with the id {directory_id_to_text(record.id)}"
         )
-    return [_put_by_uuid(image, record.id, None)]
+    return [image.put("acls", record.id, None)]
 
 
 def _scram(image: Image, record: schemas.UserScramCredentialRecord) -> list[Change]:
-    return [image.put("scram", (record.mechanism, record.name), _scram_label(record), record)]
+    return [image.put("scram", (record.mechanism, record.name), record)]
 
 
 def _remove_scram(image: Image, record: schemas.RemoveUserScramCredentialRecord) -> list[Change]:
-    return [image.put("scram", (record.mechanism, record.name), _scram_label(record), None)]
-
-
-def _scram_label(record: schemas.UserScramCredentialRecord | schemas.RemoveUserScramCredentialRecord) -> str:
-    return f"{record.name}:{name_of(SCRAM_MECHANISMS, record.mechanism)}"
+    return [image.put("scram", (record.mechanism, record.name), None)]
 
 
 def _token(image: Image, record: schemas.DelegationTokenRecord) -> list[Change]:
-    return [image.put("delegation_tokens", record.token_id, record.token_id, record)]
+    return [image.put("delegation_tokens", record.token_id, record)]
 
 
 def _remove_token(image: Image, record: schemas.RemoveDelegationTokenRecord) -> list[Change]:
-    return [image.put("delegation_tokens", record.token_id, record.token_id, None)]
+    return [image.put("delegation_tokens", record.token_id, None)]
 
 
 def _nothing(image: Image, record: Any) -> list[Change]:
     """Of records that say nothing of what exists; transactions are `history`'s."""
     return []
-
-
-def _put_by_id(image: Image, entity: str, id: int, record: Any) -> Change:
-    return image.put(entity, id, str(id), record)
-
-
-def _put_by_uuid(image: Image, id: UUID, record: Any) -> Change:
-    return image.put("acls", id, directory_id_to_text(id), record)
 
 
 _RULES: Final[Mapping[type, Callable[[Image, Any], list[Change]]]] = {

@@ -61,19 +61,20 @@ class ChangeRow:
 def change_row(made: Made, change: Change, controller: int | None) -> ChangeRow:
     """The row of one change."""
     entity = ENTITIES[change.entity]
-    topic = change.label.rpartition("-")[0] if entity.has_topic else None
-    before = None if change.before is None else entity.values(change.before, topic)
-    after = None if change.after is None else entity.values(change.after, topic)
+    before = None if change.before is None else entity.values(change.before, change.topic)
+    after = None if change.after is None else entity.values(change.after, change.topic)
+    key = entity.label(after or before or {})
+    operation, changed = compared(before, after)
     if made.origin.offset < 0:
         operation = "snapshot"
-    elif before is None:
-        operation = "create"
-    else:
-        operation = "delete" if after is None else "update"
-    changed = [] if before is None or after is None else [name for name in after if after[name] != before[name]]
-    return ChangeRow(
-        made.origin, controller, made.record, change.entity, change.label, operation, changed, before, after
-    )
+    return ChangeRow(made.origin, controller, made.record, change.entity, key, operation, changed, before, after)
+
+
+def compared(before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, list[str]]:
+    """The operation that leads from one row to the other, and the fields that an update changed."""
+    if before is None or after is None:
+        return "create" if before is None else "delete", []
+    return "update", [name for name in after if after[name] != before[name]]
 
 
 def replica_changes(replaying: Replaying, start: int) -> Iterator[ChangeRow | Problem | Unreadable]:

@@ -1,0 +1,280 @@
+"""`kraft metadata`: topics, partitions, brokers and settings of Kafka's clusters, from controllers' directories."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from kraft_trio.cli.metadata.moment_option import Moment
+from kraft_trio.cli.terminal.layout import table
+from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.errors import ConfigError, CorruptLogError, KraftError
+from kraft_trio.metadata.entities import ENTITIES, Entity
+
+_DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…")
+_AS_OF: Final = click.option(
+    "--as-of",
+    type=Moment(),
+    metavar="MOMENT",
+    help="An offset (exclusive), or a time as in 2026-11-28T03:14:00Z.  By default, the end of the log.",
+)
+_SHOWN: Final[Mapping[str, Sequence[str]]] = {
+    "partitions": ("topic", "partition_id", "leader", "leader_epoch", "replicas", "isr", "eligible_leader_replicas"),
+    "brokers": ("broker_id", "broker_epoch", "end_points", "rack", "fenced", "in_controlled_shutdown"),
+    "controllers": ("controller_id", "end_points"),
+}
+"""The columns that a person is shown, where that is not all of them.  Other formats have all."""
+
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "features": "feature levels",
+    "configs": "dynamic configurations, without passwords",
+    "acls": "access control entries",
+    "client_quotas": "client quotas",
+    "producer_ids": "next producer id",
+    "delegation_tokens": "delegation tokens",
+    "scram": "names and mechanisms of SCRAM credentials",
+}
+
+
+class NotInstalledError(KraftError):
+    """The extra `audit` is not installed."""
+
+    exit_code = 2
+
+
+@click.group()
+def metadata() -> None:
+    """Show what a Kafka cluster's controllers have recorded.
+
+    DIR is a controller's metadata.log.dir, or a copy of it; globs and URLs work too.  Of several, the one whose log
+    goes furthest is shown.
+    """
+
+
+def _formats(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--parquet", metavar="FILE", type=click.Path(dir_okay=False), help="Write a Parquet file."),
+        click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with lists and structures as JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line."),
+    ):
+        command = option(command)
+    return command
+
+
+def _where(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--where",
+        metavar="CONDITION",
+        help='Show the rows for which this SQL condition holds, as in "leader = -1 OR len(isr) < len(replicas)".',
+    )(command)
+
+
+def _state_command(entity: Entity) -> None:
+    def show(
+        directories: Sequence[str],
+        as_of: Any,
+        where: str | None,
+        as_json: bool,
+        as_csv: bool,
+        parquet: str | None,
+    ) -> None:
+        with _needing_audit():
+            from kraft_trio.cli.metadata.queries import state
+        found = state(directories, entity, as_of, where)
+        _print(found.rows, entity.name, as_json, as_csv, parquet, found.arrow)
+        _tell(found.source, found.problems)
+
+    show.__doc__ = f"""Show the {_NOUNS.get(entity.name, entity.name)}.
+
+    Each row has the fields of the record that makes it: docs/reference/metadata.md.
+    """
+    decorated = _DIRECTORIES(_AS_OF(_where(_formats(show))))
+    metadata.command(entity.name.replace("_", "-"))(decorated)
+
+
+for _entity in ENTITIES.values():
+    _state_command(_entity)
+
+
+@metadata.command()
+@_DIRECTORIES
+@click.option("--since", type=Moment(), metavar="MOMENT", help="The first offset (inclusive), or after this time.")
+@click.option("--until", type=Moment(), metavar="MOMENT", help="The end: an offset (exclusive), or a time (inclusive).")
+@click.option("--entity", "entities", multiple=True, type=click.Choice(list(ENTITIES)), help="Only of this kind.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only of this thing, such as orders-7.")
+@_where
+@_formats
+def changes(
+    directories: Sequence[str],
+    since: Any,
+    until: Any,
+    entities: Sequence[str],
+    keys: Sequence[str],
+    where: str | None,
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+) -> None:
+    """Show what changed, when, and which controller wrote it.
+
+    `--where` has the columns offset, epoch, timestamp, controller, record, entity, key, operation, changed, before and
+    after.
+    """
+    with _needing_audit():
+        from kraft_trio.cli.metadata.queries import changes as find
+    found = find(directories, since, until, entities, keys, where)
+    _print(found.rows, "changes", as_json, as_csv, parquet, found.arrow)
+    _tell(found.source, found.problems)
+
+
+@metadata.command()
+@click.argument("first", metavar="DIR")
+@click.argument("second", metavar="[DIR]", required=False)
+@click.option("--from", "start", type=Moment(), metavar="MOMENT", help="The moment in the first directory.")
+@click.option("--to", "end", type=Moment(), metavar="MOMENT", help="The moment in the second, or in the only one.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+def diff(first: str, second: str | None, start: Any, end: Any, as_json: bool) -> int:
+    """Compare two moments, or two replicas.
+
+    With one directory, compare its states at --from and --to.  With two, compare the replicas at the same moment, by
+    default the lower of their log ends.  The exit code is 1 if anything differs.
+    """
+    with _needing_audit():
+        from kraft_trio.cli.metadata.queries import differences
+    if second is None and start is None:
+        raise ConfigError("diff: one directory and no --from: expected two directories, or the moments to compare")
+    found = differences(first, second, start, end)
+    if as_json:
+        for row in found.rows:
+            echo_line(_as_json(row))
+    else:
+        _print_changes(found.rows)
+    _tell(found.source, found.problems)
+    return 1 if found.rows else 0
+
+
+@metadata.command()
+@click.argument("query", metavar="QUERY")
+@_DIRECTORIES
+@_AS_OF
+@_formats
+def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_csv: bool, parquet: str | None) -> None:
+    """Answer a query in DuckDB's SQL.
+
+    Its tables are topics, partitions, brokers, controllers, features, configs, acls, client_quotas, producer_ids,
+    delegation_tokens, scram and changes.  Only those that the query names are made.
+    """
+    with _needing_audit():
+        from kraft_trio.cli.metadata.queries import answer
+    found = answer(query, directories, as_of)
+    _print(found.rows, "", as_json, as_csv, parquet, found.arrow)
+    _tell(found.source, found.problems)
+
+
+class _needing_audit:
+    """Say which extra has a module that is missing."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ImportError):
+            raise NotInstalledError(
+                f"{error.name}: not installed; expected the extra audit (pip install 'kraft-trio[audit]')"
+            ) from error
+
+
+def _print(
+    rows: Sequence[dict[str, Any]],
+    what: str,
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+    arrow: Callable[[], Any],
+) -> None:
+    if parquet is not None:
+        from pyarrow import parquet as files
+
+        files.write_table(arrow(), parquet)
+        echo_line(f"{len(rows)} rows in {parquet}", err=True)
+    elif as_json:
+        for row in rows:
+            echo_line(_as_json(row))
+    elif as_csv:
+        for line in _csv(rows):
+            click.echo(line, nl=False)
+    elif what == "changes":
+        _print_changes(rows)
+    elif rows:
+        names = [name for name in _SHOWN.get(what, list(rows[0])) if name in rows[0]]
+        echo(table([names, *([_text(row[name]) for name in names] for row in rows)]))
+
+
+def _print_changes(rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        words = [_text(row.get(name)) for name in ("offset", "timestamp", "entity", "key", "operation")]
+        if row.get("controller") is not None:
+            words.append(f"by {row['controller']}")
+        echo_line(" ".join(word for word in (*words, _what_changed(row)) if word))
+
+
+def _what_changed(row: Mapping[str, Any]) -> str:
+    before, after = (json.loads(row[name]) if row[name] is not None else {} for name in ("before", "after"))
+    if row["operation"] != "update":
+        shown = after or before
+        return " ".join(f"{name}={_text(value)}" for name, value in shown.items() if value not in (None, [], ""))
+    return " ".join(f"{name}: {_text(before[name])} → {_text(after[name])}" for name in row["changed"])
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    if isinstance(value, dict):
+        if {"name", "host", "port"} <= value.keys():
+            return f"{value['name']}://{value['host']}:{value['port']}"
+        return " ".join(f"{name}={_text(one)}" for name, one in value.items())
+    return str(value)
+
+
+def _as_json(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=_text)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for cells in (list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)):
+        writer.writerow(cells)
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=_text)
+    return _text(value) if isinstance(value, datetime) else value
+
+
+def _tell(source: str, problems: Sequence[str]) -> None:
+    """Say on stderr whose state it is, and fail if parts are missing."""
+    if sys.stderr.isatty():
+        echo_line(source, err=True)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise CorruptLogError(f"{problems[0]}{more}")

@@ -1,0 +1,204 @@
+"""Answers questions about the metadata in replicas' directories, with DuckDB where they are asked in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+
+from kraft_trio.cli.metadata.choice_of_replica import furthest
+from kraft_trio.errors import ConfigError
+from kraft_trio.metadata.entities import ENTITIES, Entity
+from kraft_trio.metadata.history import Problem
+from kraft_trio.metadata.image import Image
+from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.directories.as_of import AsOf
+from kraft_trio.spark.directories.replicas import Replica
+from kraft_trio.spark.file_system import printable
+from kraft_trio.spark.metadata.changes import (
+    CHANGE_COLUMNS,
+    ChangeRow,
+    as_json,
+    change_batch,
+    compared,
+    replica_changes,
+)
+from kraft_trio.spark.metadata.replaying import Replaying, Unreadable
+from kraft_trio.spark.metadata.state import END_OFFSET, image_rows, state_columns
+from kraft_trio.spark.schemas import CHANGES, ERROR, REPLICA, Column, arrow_schema
+
+_OF_DIRECTORY: Final = {column.name for column in (*REPLICA, END_OFFSET, ERROR)}
+
+
+@attrs.frozen
+class Found:
+    """An answer."""
+
+    rows: Sequence[dict[str, Any]]
+    arrow: Callable[[], pa.Table]
+    """The same as a table."""
+    source: str
+    """Whose state it is, as a sentence for people."""
+    problems: Sequence[str]
+    """What was unreadable or refused."""
+
+
+def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where: str | None) -> Found:
+    """The things of one kind.  Raises ConfigError for a condition that DuckDB refuses."""
+    replica = furthest(directories)
+    replaying = Replaying(replica, as_of or AsOf())
+    problems = [one.reason for one in replaying.run()]
+    image = replaying.history.image
+    if where is None:
+        rows = list(entity.rows(image))
+        return Found(rows, lambda: _state_table(image, entity), _source(replica, replaying), problems)
+    found = _selected({entity.name: _state_table(image, entity)}, f"SELECT * FROM {entity.name} WHERE {where}")
+    return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
+
+
+def changes(
+    directories: Sequence[str],
+    since: AsOf | None,
+    until: AsOf | None,
+    entities: Sequence[str],
+    keys: Sequence[str],
+    where: str | None,
+) -> Found:
+    """The changes between two moments.  Raises ConfigError for a condition that DuckDB refuses."""
+    replica = furthest(directories)
+    start = since or AsOf(0)
+    first = 0 if start.timestamp_us is not None else start.offset
+    replaying = Replaying(replica, until or AsOf(), begin=first)
+    problems: list[str] = []
+    kept = [
+        one
+        for one in _changes(replica_changes(replaying, first), problems)
+        if _is_after(one, start.timestamp_us)
+        and (not entities or one.entity in entities)
+        and (not keys or one.key in keys)
+    ]
+    found = _changes_table(kept)
+    if where is not None:
+        found = _selected({CHANGES: found}, f"SELECT * FROM {CHANGES} WHERE {where}")
+    return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
+
+
+def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | None) -> Found:
+    """What differs between two moments of a replica, or between two replicas."""
+    replicas = [furthest([first]), furthest([second or first])]
+    moments = [start or AsOf(), end or AsOf()]
+    if second is not None and start is None and end is None:
+        ends = []
+        for replica in replicas:
+            whole = Replaying(replica)
+            whole.run()
+            ends.append(whole.end)
+        moments = [AsOf(min(ends))] * 2
+    replayings = [Replaying(replica, moment) for replica, moment in zip(replicas, moments, strict=True)]
+    problems = [one.reason for replaying in replayings for one in replaying.run()]
+    before, after = (_by_label(replaying.history.image) for replaying in replayings)
+    rows = [
+        _difference(*place, before.get(place), after.get(place))
+        for place in dict.fromkeys((*before, *after))
+        if before.get(place) != after.get(place)
+    ]
+    sources = " and ".join(_source(one.replica, one) for one in replayings)
+    return Found(rows, lambda: pa.Table.from_pylist(rows), sources, problems)
+
+
+def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
+    """The result of a query over the tables that it names.  Raises ConfigError if DuckDB refuses it."""
+    named = _tables_in(query)
+    replica = furthest(directories)
+    replaying = Replaying(replica, as_of or AsOf(), begin=0 if CHANGES in named else None)
+    problems: list[str] = []
+    steps = list(_changes(replica_changes(replaying, 0), problems))
+    image = replaying.history.image
+    tables = {name: _state_table(image, ENTITIES[name]) for name in named if name in ENTITIES}
+    if CHANGES in named:
+        tables[CHANGES] = _changes_table(steps)
+    found = _selected(tables, query)
+    return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
+
+
+def _tables_in(query: str) -> set[str]:
+    # Only queries need these, and importing them takes longer than reading a small cluster.
+    import sqlglot
+    from sqlglot import expressions
+
+    try:
+        parsed = sqlglot.parse_one(query, read="duckdb")
+    except sqlglot.ParseError as error:
+        raise ConfigError(f"query: {str(error).partition(chr(10))[0]}") from error
+    names = {one.name.lower() for one in parsed.find_all(expressions.Table)}
+    return names & {*ENTITIES, CHANGES}
+
+
+def _selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
+    import duckdb
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(":memory:", config=settings) as database:
+        # A condition reads nothing but the tables.
+        database.execute("set enable_external_access = false")
+        database.execute("set timezone = 'UTC'")
+        for name, made in tables.items():
+            database.register(name, made)
+        try:
+            return database.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            raise ConfigError(f"{query}: {str(error).partition(chr(10))[0]}") from error
+
+
+def _columns(columns: Iterable[Column]) -> pa.Schema:
+    return arrow_schema(column for column in columns if column.name not in _OF_DIRECTORY)
+
+
+def _state_table(image: Image, entity: Entity) -> pa.Table:
+    schema = _columns(state_columns(entity))
+    return pa.Table.from_batches(image_rows(image, entity, Rows(schema, {})), schema)
+
+
+def _changes_table(rows: list[ChangeRow]) -> pa.Table:
+    schema = _columns(CHANGE_COLUMNS)
+    return pa.Table.from_batches([change_batch(rows, Rows(schema, {}))] if rows else [], schema)
+
+
+def _changes(steps: Iterable[ChangeRow | Problem | Unreadable], problems: list[str]) -> Iterator[ChangeRow]:
+    for step in steps:
+        if isinstance(step, ChangeRow):
+            yield step
+        else:
+            problems.append(step.reason)
+
+
+def _is_after(row: ChangeRow, timestamp_us: int | None) -> bool:
+    if timestamp_us is None:
+        return True
+    return row.origin.offset >= 0 and (row.origin.timestamp_us or 0) > timestamp_us
+
+
+def _by_label(image: Image) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(entity.name, entity.label(row)): row for entity in ENTITIES.values() for row in entity.rows(image)}
+
+
+def _difference(entity: str, key: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any]:
+    operation, changed = compared(before, after)
+    return {
+        "entity": entity,
+        "key": key,
+        "operation": operation,
+        "changed": changed,
+        "before": as_json(before),
+        "after": as_json(after),
+    }
+
+
+def _source(replica: Replica, replaying: Replaying) -> str:
+    node = "a node" if replica.node_id is None else f"node {replica.node_id}"
+    return f"{node}, {printable(replica.directory)}, up to offset {replaying.end}"
