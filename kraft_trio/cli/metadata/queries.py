@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
+import duckdb
 import pyarrow as pa
 
 from kraft_trio.cli.metadata.choice_of_replica import furthest
@@ -124,35 +125,38 @@ def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
 
 
 def _tables_in(query: str) -> set[str]:
-    # Only queries need these, and importing them takes longer than reading a small cluster.
-    import sqlglot
-    from sqlglot import expressions
-
-    try:
-        parsed = sqlglot.parse_one(query, read="duckdb")
-    except sqlglot.ParseError as error:
-        raise ConfigError(f"query: {str(error).partition(chr(10))[0]}") from error
-    names = {one.name.lower() for one in parsed.find_all(expressions.Table)}
+    with _database() as database:
+        try:
+            names = {name.lower() for name in database.get_table_names(query)}
+        except duckdb.Error as error:
+            raise _refusal(query, error) from error
     return names & {*ENTITIES, CHANGES}
 
 
-def _selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
-    import duckdb
-
+def _database() -> duckdb.DuckDBPyConnection:
+    """A database that reads nothing but what it is given."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
-    with duckdb.connect(":memory:", config=settings) as database:
-        # A condition reads nothing but the tables.
-        database.execute("set enable_external_access = false")
-        database.execute("set timezone = 'UTC'")
+    database = duckdb.connect(":memory:", config=settings)
+    database.execute("set enable_external_access = false")
+    database.execute("set timezone = 'UTC'")
+    return database
+
+
+def _refusal(query: str, error: duckdb.Error) -> ConfigError:
+    return ConfigError(f"{query}: {str(error).partition(chr(10))[0]}")
+
+
+def _selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
+    with _database() as database:
         for name, made in tables.items():
             database.register(name, made)
         try:
             return database.sql(query).to_arrow_table()
         except duckdb.Error as error:
-            raise ConfigError(f"{query}: {str(error).partition(chr(10))[0]}") from error
+            raise _refusal(query, error) from error
 
 
 def _columns(columns: Iterable[Column]) -> pa.Schema:
