@@ -20,7 +20,7 @@ HOW_TO = (
         "write-with-spark",
         "spark-kafka-connector",
     ),
-    *("audit-with-spark", "deploy-spark"),
+    *("spark-kafka-connector", "audit-with-spark", "deploy-spark"),
 )
 """As readers need them; others follow."""
 KINDS = {
