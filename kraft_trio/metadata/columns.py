@@ -6,7 +6,7 @@ The names are those of the attributes.  UUIDs are text as Kafka prints them, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -84,6 +84,15 @@ def columns_of(schema: RecordSchema, names: Mapping[str, Mapping[int, str]] | No
     if schema.record is ConfigRecord:
         columns = tuple(attrs.evolve(one, of=_config_value) if one.name == "value" else one for one in columns)
     return columns
+
+
+def with_lists(columns: Iterable[Column], names: Collection[str]) -> tuple[Column, ...]:
+    """The columns; those of these names have an empty list instead of null, as Kafka takes it."""
+    return tuple(attrs.evolve(one, of=_or_empty(one.of)) if one.name in names else one for one in columns)
+
+
+def _or_empty(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda record: of(record) or []
 
 
 def schema_of(record: type) -> RecordSchema:

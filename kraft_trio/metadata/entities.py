@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from kraft_trio.metadata import names
-from kraft_trio.metadata.columns import TEXT, Column, ValueType, columns_of, schema_of
+from kraft_trio.metadata.columns import TEXT, Column, ValueType, columns_of, schema_of, with_lists
 from kraft_trio.metadata.image import Image
 from kraft_trio.wire import metadata_schemas as schemas
 
@@ -56,7 +56,7 @@ def _entity(
     has_topic: bool = False,
     named: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Entity:
-    columns = columns_of(schema_of(record), named)
+    columns = with_lists(columns_of(schema_of(record), named), ("eligible_leader_replicas", "last_known_elr"))
     # A quota's record can say that it is removed; what exists is not.
     return Entity(name, tuple(column for column in columns if column.name != "remove"), label, has_topic)
 

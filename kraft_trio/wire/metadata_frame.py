@@ -13,7 +13,7 @@ import attrs
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import directory_id_to_text
-from kraft_trio.wire.metadata_schemas import SCHEMAS
+from kraft_trio.wire.metadata_schemas import SCHEMAS, record_reader
 from kraft_trio.wire.schema import Field, Structure
 
 MAX_ELEMENTS: Final = 100_000
@@ -42,11 +42,8 @@ class MetadataFrame:
 
         Raises ProtocolError for an unknown record or version, and for a message that does not follow the schema.
         """
-        schema = SCHEMAS.get(self.api_key)
-        if schema is None:
-            raise ProtocolError(f"metadata record: no record has the API key {self.api_key}")
         try:
-            read = schema.reader(self.version)
+            read = record_reader(self.api_key, self.version)
         except ValueError as error:
             raise ProtocolError(str(error)) from error
         return read(self.message, 0, MAX_ELEMENTS)
@@ -91,6 +88,8 @@ def _element(field: Field, value: Any) -> Any:
 
 def decode_metadata_frame(value: bytes) -> MetadataFrame:
     """Split a record's value into frame and message.  Raises ProtocolError unless it has a frame of version 1."""
+    if len(value) > 2 and value[0] == _FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
+        return MetadataFrame(value[1], value[2], value[3:])
     frame_version, position = _unsigned_varint(value, 0)
     if frame_version != _FRAME_VERSION:
         raise ProtocolError(f"metadata frame: version {frame_version}, expected {_FRAME_VERSION}")

@@ -260,7 +260,7 @@ class RecordSchema:
 
     @property
     def type_name(self) -> str:
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).upper()
+        return _type_name(self.name)
 
     def structure(self, version: int) -> Structure:
         """Its fields in that version.  Raises ValueError unless 0 <= version <= `max_version`."""
@@ -271,6 +271,19 @@ class RecordSchema:
     def reader(self, version: int) -> Reader:
         """The function that reads that version.  Raises ValueError as `structure` does."""
         return _reader(self, version, self.structure(version))
+
+
+@cache
+def _type_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+
+
+@cache
+def record_reader(api_key: int, version: int) -> Reader:
+    """The function that reads a record's message.  Raises ValueError for an unknown record or version."""
+    if api_key not in SCHEMAS:
+        raise ValueError(f"metadata record: no record has the API key {api_key}")
+    return SCHEMAS[api_key].reader(version)
 
 
 @cache

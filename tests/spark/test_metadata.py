@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -17,66 +16,17 @@ from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.metadata.columns import columns_of
 from kraft_trio.metadata.entities import ENTITIES
 from kraft_trio.metadata.history import History, Origin
-from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.directories.partitions import checked_options
 from kraft_trio.spark.metadata.contents import metadata_columns
 from kraft_trio.spark.metadata.reader import MetadataReader
 from kraft_trio.spark.schemas import METADATA_CONTENTS, STATES, arrow_schema
-from kraft_trio.storage.batches.batch import (
-    NewRecord,
-    encode_batch,
-    encode_control_batch,
-    patch_base_offset_and_epoch,
-)
-from kraft_trio.storage.batches.control_records import LeaderChange
-from kraft_trio.storage.disk.real_disk import RealDisk
-from kraft_trio.storage.snapshots.snapshot_reader import ControlState
-from kraft_trio.storage.snapshots.snapshot_writer import SnapshotWriter
 from kraft_trio.wire import metadata_schemas as schemas
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.metadata_schemas import SCHEMAS
 from tests.metadata.test_history import TOPIC, broker, changed, partition
-from tests.spark.directories import PARTITION, make_node
+from tests.spark.directories import make_node
 from tests.support.metadata_histories import RandomHistory, framed
-
-START_MS = 1_764_000_000_000
-IN_BATCH = 7
-
-
-def batch_of(offset: int, values: Iterable[bytes], epoch: int = 1) -> bytes:
-    """One batch; each record has the time START_MS + its offset."""
-    made = bytearray(
-        encode_batch(
-            [NewRecord(value, timestamp_ms=START_MS + offset + at) for at, value in enumerate(values)],
-            timestamp_ms=START_MS,
-        )
-    )
-    patch_base_offset_and_epoch(made, 0, offset, epoch)
-    return bytes(made)
-
-
-def elected(offset: int, leader: int, epoch: int) -> bytes:
-    made = bytearray(encode_control_batch([LeaderChange(leader, (1, 2, 3), (1, 2))], timestamp_ms=START_MS + offset))
-    patch_base_offset_and_epoch(made, 0, offset, epoch)
-    return bytes(made)
-
-
-def log_of(values: Sequence[bytes], first: int = 1) -> bytes:
-    """Elections of leader 3 at offset 0 if the log begins there, and batches."""
-    batches = [elected(0, 3, 1)] if first == 1 else []
-    batches += [batch_of(first + at, values[at : at + IN_BATCH]) for at in range(0, len(values), IN_BATCH)]
-    return b"".join(batches)
-
-
-def take_snapshot(directory: Path, end: int, values: Iterable[bytes]) -> None:
-    async def write() -> None:
-        state = ControlState(last_contained_log_timestamp_ms=START_MS + end - 1)
-        async with SnapshotWriter(RealDisk(), str(directory / PARTITION), OffsetAndEpoch(end, 1), state) as writer:
-            for value in values:
-                await writer.append([NewRecord(value)])
-            await writer.finish()
-
-    trio.run(write)
+from tests.support.metadata_logs import START_MS, log_of, take_snapshot
 
 
 def reader(path: Path | str, content: str, **options: Any) -> MetadataReader:

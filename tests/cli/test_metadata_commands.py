@@ -16,8 +16,8 @@ from kraft_trio.cli import run
 from kraft_trio.wire import metadata_schemas as schemas
 from tests.metadata.test_history import TOPIC, broker, changed, partition
 from tests.spark.directories import make_node
-from tests.spark.test_metadata import batch_of, log_of
 from tests.support.metadata_histories import framed
+from tests.support.metadata_logs import batch_of, log_of
 
 SHORT = (TOPIC, partition(0), partition(1), changed(0, isr=(1,)), broker(), changed(1, leader=2))
 
