@@ -11,10 +11,11 @@ import attrs
 from kraft_trio.client.connecting import ask, drop
 from kraft_trio.errors import NetworkError, RefusedError
 from kraft_trio.protocol.types import Endpoint
-from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.api import DESCRIBE_QUORUM, FETCH, INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE
 from kraft_trio.wire.apis.describe_quorum import DescribedProducer, DescribeQuorumRequest
 from kraft_trio.wire.apis.fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from kraft_trio.wire.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kraft_trio.wire.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kraft_trio.wire.apis.produce import ProducePartition, ProducePartitionResponse, ProduceRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode
@@ -69,6 +70,16 @@ class LeaderConnection:
         check_answer("DescribeQuorum", response.error)
         check_answer("DescribeQuorum", response.partition_error)
         return {producer.producer_id: producer for producer in response.producers}
+
+    async def offset_at_time(self, timestamp_ms: int) -> int | None:
+        """The offset of the first committed record of that time or a later one; None without one."""
+        partition = ListOffsetsPartition(self.topic_name, 0, timestamp_ms, self.epoch)
+        response = await ask(self.connection, LIST_OFFSETS, ListOffsetsRequest((partition,)), self.request_timeout_ms)
+        if len(response.partitions) != 1:
+            raise NetworkError(f"ListOffsets: answered for {len(response.partitions)} partitions, 1 was asked for")
+        check_answer("ListOffsets", response.partitions[0].error)
+        offset = response.partitions[0].offset
+        return offset if offset >= 0 else None
 
     async def fetch(
         self, offset: int, *, max_bytes: int, max_wait_ms: int = 0, last_fetched_epoch: int = -1

@@ -71,8 +71,31 @@ LATEST: Final = "latest"
 Place = int | str
 """An offset, or EARLIEST or LATEST."""
 
+
+@attrs.frozen
+class FromTime:
+    """The first record of a time or a later one."""
+
+    timestamp_ms: int
+    """Milliseconds since 1970, inclusive."""
+    is_latest_without: bool
+    """Whether LATEST is meant if there is no such record; otherwise that is an error."""
+
+
 _STORED: Final = {EARLIEST: 0, LATEST: 2**63 - 1}
 """Where a stored log begins and ends at the most."""
+
+
+_DURATION: Final = re.compile(r"(\d+)(us|ms|s|m|min|h|d)?")
+_MILLISECONDS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """A duration as in Spark's configuration, such as `90s` or `15m`; without a unit, in milliseconds."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError
+    return int(int(found[1]) * _MILLISECONDS[found[2] or "ms"])
 
 
 OFFSET: Final = 'an offset, {"offset": N} or {"TOPIC": {"0": N}}'

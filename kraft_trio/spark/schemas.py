@@ -37,7 +37,8 @@ def _list(item: pa.DataType) -> pa.DataType:
 ENDPOINTS = _list(pa.struct({"name": pa.string(), "host": pa.string(), "port": pa.int32()}))
 VOTERS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string(), "endpoints": ENDPOINTS}))
 REPLICAS = _list(pa.struct({"id": pa.int32(), "directory_id": pa.string()}))
-HEADERS = _list(pa.struct({"name": pa.string(), "value": pa.binary()}))
+HEADERS = _list(pa.struct({"key": pa.string(), "value": pa.binary()}))
+"""With the names that Spark's Kafka source has."""
 
 REPLICA = (
     Column("directory", pa.string(), "directory of the replica"),

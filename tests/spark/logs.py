@@ -179,5 +179,5 @@ def as_truth(row: dict[str, Any]) -> dict[str, Any]:
         "timestamp_ms": None if timestamp is None else round(timestamp.timestamp() * 1000),
         "key": row["key"],
         "value": row["value"],
-        "headers": tuple((header["name"], header["value"]) for header in row["headers"]),
+        "headers": tuple((header["key"], header["value"]) for header in row["headers"]),
     }

@@ -8,9 +8,11 @@ import attrs
 
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.node_answer import DEFAULT_TOPIC, DEFAULT_TOPIC_ID
+from kraft_trio.errors import UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.spark.live.quorum import QuorumLeader
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, peek_header
+from kraft_trio.wire.api import FETCH
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.error_codes import ErrorCode
 
@@ -18,9 +20,12 @@ CLUSTER = "a cluster"
 LEADER_EPOCH = 4
 
 
-def batch(base_offset: int, epoch: int, records: int = 10) -> bytes:
-    values = [NewRecord(f"{base_offset + index}".encode()) for index in range(records)]
-    return encode_batch(values, timestamp_ms=0, base_offset=base_offset, leader_epoch=epoch)
+def batch(base_offset: int, epoch: int, records: int = 10, timestamp_ms: int = 0) -> bytes:
+    """Each record is a millisecond later than the one before."""
+    values = [
+        NewRecord(f"{base_offset + index}".encode(), timestamp_ms=timestamp_ms + index) for index in range(records)
+    ]
+    return encode_batch(values, timestamp_ms=timestamp_ms, base_offset=base_offset, leader_epoch=epoch)
 
 
 @attrs.define
@@ -37,7 +42,9 @@ class ScriptedLog:
     """Oldest first: who asks for the log's start is judged by them as Kafka's controllers judge a replica."""
     asked: list[FetchRequest] = attrs.field(factory=list)
 
-    async def request(self, _api: object, request: FetchRequest) -> FetchResponse:
+    async def request(self, api: object, request: FetchRequest) -> FetchResponse:
+        if api is not FETCH:
+            raise UnsupportedVersionError("not served, as by Kafka's controllers")
         self.asked.append(request)
         [partition] = request.partitions
         offset = partition.fetch_offset

@@ -142,7 +142,7 @@ class TestReading:
         path = make_node(tmp_path, 1, (0, encode_batch([record, NewRecord(b"w")], timestamp_ms=5)))
         assert "headers" not in load(path)[0]
         assert column(load(path, includeHeaders="true"), "headers") == [
-            [{"name": "a", "value": b"1"}, {"name": "b", "value": None}],
+            [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
             [],
         ]
 

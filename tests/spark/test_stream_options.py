@@ -10,7 +10,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.live.batch import make_live_reader
 from kraft_trio.spark.live.options import read_live_options
 from kraft_trio.spark.live.reader import make_stream_reader
-from kraft_trio.spark.options import EARLIEST, LATEST, Place
+from kraft_trio.spark.options import EARLIEST, LATEST, FromTime, Place
 
 QUORUM = {"bootstrapControllers": "one:9093, [::1]:9094,one:9093"}
 
@@ -130,6 +130,35 @@ def test_a_stream_has_no_end() -> None:
     with pytest.raises(ConfigError, match="option endingOffsets=30: a stream has no such end"):
         make_stream_reader({**QUORUM, "endingoffsets": '{"offset": 30}'}, OFFSETS)
     make_stream_reader({**QUORUM, "endingOffsets": "latest", "maxOffsetsPerTrigger": "30"}, OFFSETS)
+
+
+def test_times_take_the_place_of_offsets() -> None:
+    options = read_live_options({**QUORUM, "startingTimestamp": "5", "endingTimestamp": "9", "startingOffsets": "3"})
+    assert options.starting == FromTime(5, is_latest_without=False)
+    assert options.ending == FromTime(9, is_latest_without=True)
+    latest = {**QUORUM, "startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "Latest"}
+    assert read_live_options(latest).starting == FromTime(5, is_latest_without=True)
+    with pytest.raises(ConfigError, match="option endingTimestamp=9: a stream has no such end"):
+        make_stream_reader({**QUORUM, "endingTimestamp": "9"}, OFFSETS)
+    with pytest.raises(ConfigError, match="startingTimestamp=2026-01-01, expected milliseconds since 1970"):
+        read_live_options({**QUORUM, "startingTimestamp": "2026-01-01"})
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("15m", 900_000), ("90S", 90_000), ("2", 2), ("3min", 180_000), ("1d", 86_400_000)]
+)
+def test_a_trigger_may_be_delayed(text: str, milliseconds: int) -> None:
+    options = read_live_options({**QUORUM, "minOffsetsPerTrigger": "10", "maxTriggerDelay": text})
+    assert (options.min_per_trigger, options.max_trigger_delay_ms) == (10, milliseconds)
+
+
+def test_what_triggers_cannot_be_told() -> None:
+    with pytest.raises(ConfigError, match=r"maxTriggerDelay=1 week, expected a duration"):
+        read_live_options({**QUORUM, "maxTriggerDelay": "1 week"})
+    with pytest.raises(ConfigError, match="minOffsetsPerTrigger=10: above maxOffsetsPerTrigger=9, expected at most"):
+        read_live_options({**QUORUM, "minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "9"})
+    with pytest.raises(ConfigError, match="option minOffsetsPerTrigger=30: a batch query has no triggers"):
+        make_live_reader({**QUORUM, "minOffsetsPerTrigger": "30"}, OFFSETS)
 
 
 def test_a_batch_query_has_no_triggers() -> None:

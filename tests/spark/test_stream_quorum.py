@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_trio.errors import NetworkError, ProtocolError, RefusedError
+from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError, RefusedError
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.live.planning import find_loss, first_position, newest_position, offset_at
 from kraft_trio.spark.live.position import StreamPosition
 from kraft_trio.spark.live.quorum import BehindError, OtherClusterError
+from kraft_trio.spark.options import FromTime
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
@@ -84,6 +85,38 @@ async def test_where_a_query_begins() -> None:
     assert await first_position(leader, "earliest") == StreamPosition(CLUSTER, 10, -1, 10)
     assert await first_position(leader, "latest") == StreamPosition(CLUSTER, 30, 4, 30)
     assert await first_position(leader, 15) == StreamPosition(CLUSTER, 15, 1, 15)
+
+
+TIMED = {0: batch(0, 1, timestamp_ms=100), 10: batch(10, 1, timestamp_ms=200), 20: batch(20, 4, timestamp_ms=300)}
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "offset"),
+    [(0, 0), (100, 0), (105, 5), (110, 10), (200, 10), (209, 19), (210, 20), (304, 24), (305, None), (999, None)],
+)
+async def test_kafkas_controllers_are_searched_for_a_time(timestamp_ms: int, offset: int | None) -> None:
+    """The last five records are not committed."""
+    batches = {**TIMED, 20: batch(20, 4, 5, timestamp_ms=300), 25: batch(25, 4, 5, timestamp_ms=305)}
+    assert await leader_of(ScriptedLog(batches, 25)).offset_at_time(timestamp_ms) == offset
+
+
+async def test_a_trimmed_log_is_searched_for_a_time() -> None:
+    leader = leader_of(ScriptedLog({20: TIMED[20]}, 30, log_start_offset=20))
+    assert [await leader.offset_at_time(timestamp_ms) for timestamp_ms in (0, 300, 307)] == [20, 20, 27]
+    at_first_record = ScriptedLog({0: batch(0, 1, 1), **{1: batch(1, 1, timestamp_ms=5)}}, 11, snapshots=SNAPSHOTS)
+    assert await leader_of(at_first_record).offset_at_time(0) == 1, "the first control record is not to be had"
+
+
+async def test_a_query_begins_and_ends_at_times() -> None:
+    leader = leader_of(ScriptedLog(TIMED, 30))
+    assert await first_position(leader, FromTime(201, is_latest_without=False)) == StreamPosition(CLUSTER, 11, 1, 11)
+    assert await offset_at(leader, FromTime(999, is_latest_without=True)) == 30
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"startingTimestamp=999: .*Strategy=latest begins at the committed"
+    ):
+        await offset_at(leader, FromTime(999, is_latest_without=False))
+    empty = leader_of(ScriptedLog({}, 0))
+    assert await empty.offset_at_time(0) is None
 
 
 async def test_how_far_a_query_can_go() -> None:

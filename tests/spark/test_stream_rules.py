@@ -29,6 +29,7 @@ from kraft_trio.spark.live.batch import make_live_reader
 from kraft_trio.spark.live.position import StreamPosition
 from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLeader
 from kraft_trio.spark.live.reader import KraftStreamReader, LogPartition
+from kraft_trio.wire.network import Network
 from tests.spark.live.reading import Offset, latest, latest_once, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
@@ -52,7 +53,7 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
     quorum = Quorum(ScriptedLog(dict(THREE), high_watermark=30))
 
     @asynccontextmanager
-    async def quorum_leader(_address: QuorumAddress) -> AsyncIterator[QuorumLeader]:
+    async def quorum_leader(_address: QuorumAddress, _network: Network) -> AsyncIterator[QuorumLeader]:
         log = quorum.before.pop(0) if quorum.before else quorum.log
         if log is None:
             raise NetworkError("no leader: one:1: Connection refused")
@@ -219,6 +220,35 @@ def test_available_now_does_not_end_where_a_leader_was_behind(quorum: Quorum) ->
     end = latest(reader, position(20, 1))
     assert end == position(30, 4)
     assert latest(reader, end) == end
+
+
+def test_few_records_wait_for_more_until_their_delay_is_over(quorum: Quorum) -> None:
+    """As with Spark's Kafka source, the first micro-batch waits for nothing."""
+    reader = make_reader_of("one:1", minOffsetsPerTrigger="15", maxTriggerDelay="90s", **PATIENCE)
+    now_s = 1000.0
+    reader._clock_s = lambda: now_s
+    assert quorum.log is not None
+    quorum.log.high_watermark = 10
+    first = latest(reader, position(0, -1))
+    assert first["offset"] == 10
+    quorum.log.high_watermark = 20
+    now_s += 89
+    assert latest(reader, first) == first
+    assert ranges(reader.partitions(first, first)) == []
+    assert quorum.log.asked[-1].max_wait_ms == 500, "it waits at the leader for more"
+    now_s += 1
+    second = latest(reader, first)
+    assert second["offset"] == 20
+    quorum.log.high_watermark = 30
+    assert latest(reader, second) == second, "the delay begins again"
+    assert latest(reader, position(12, 1))["offset"] == 30, "as many as are wanted"
+
+
+def test_available_now_has_no_minimum(quorum: Quorum) -> None:
+    reader = make_reader_of("one:1", minOffsetsPerTrigger="100", **PATIENCE)
+    assert latest(reader, position(0, -1))["offset"] == 30
+    reader.prepareForTriggerAvailableNow()
+    assert latest(reader, position(20, 1))["offset"] == 30
 
 
 def test_tasks_find_the_leader_through_the_voters_too(quorum: Quorum) -> None:

@@ -34,11 +34,11 @@ from kraft_trio.spark.writing.writer import make_stream_writer, make_writer
 from kraft_trio.storage.batches.batch import NewRecord
 
 QUORUM = {"bootstrapControllers": "one:9093"}
-HEADERS = pa.list_(pa.struct({"name": pa.string(), "value": pa.binary()}))
+HEADERS = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
 
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
-HEADER_LIST = ArrayType(StructType([StructField("name", TEXT), StructField("value", BYTES)]))
+HEADER_LIST = ArrayType(StructType([StructField("key", TEXT), StructField("value", BYTES)]))
 
 
 def columns(*fields: tuple[str, DataType]) -> StructType:
@@ -66,7 +66,7 @@ def test_columns_may_be_named_in_any_case(is_msgpack: bool) -> None:
 def test_key_value_and_headers() -> None:
     rows = pa.record_batch(
         {
-            "headers": pa.array([[{"name": "h", "value": b"1"}, {"name": "n", "value": None}], None], HEADERS),
+            "headers": pa.array([[{"key": "h", "value": b"1"}, {"key": "n", "value": None}], None], HEADERS),
             "key": pa.array([b"k", None], pa.binary()),
             "value": pa.array([b"v", b""], pa.binary()),
         }
@@ -76,11 +76,31 @@ def test_key_value_and_headers() -> None:
     assert made == [NewRecord(b"v", b"k", (("h", b"1"), ("n", None))), NewRecord(b"", None)]
 
 
-def test_a_header_without_a_name_is_refused() -> None:
-    rows = pa.record_batch({"headers": pa.array([[{"name": None, "value": b"1"}]], HEADERS), "value": pa.array(["v"])})
+def test_a_header_without_a_key_is_refused() -> None:
+    rows = pa.record_batch({"headers": pa.array([[{"key": None, "value": b"1"}]], HEADERS), "value": pa.array(["v"])})
     maker = RecordMaker.of(columns(("headers", HEADER_LIST), ("value", TEXT)), is_msgpack=False)
-    with pytest.raises(ConfigError, match=r"column headers: .*a header without a name"):
+    with pytest.raises(ConfigError, match=r"column headers: .*a header without a key"):
         maker.records_of(rows)
+
+
+def test_rows_of_kafkas_source_can_be_written_as_they_are() -> None:
+    """What says where they come from is left out, as Spark's Kafka sink does."""
+    schema = columns(
+        *(("key", BYTES), ("value", BYTES), ("topic", TEXT), ("partition", INT), ("offset", LONG)),
+        *(("timestamp", TimestampType()), ("timestampType", INT), ("headers", HEADER_LIST)),
+    )
+    columns_of_a_row = {
+        "key": pa.array([b"k"]),
+        "value": pa.array([b"v"]),
+        "topic": pa.array(["orders"]),
+        "partition": pa.array([3], pa.int32()),
+        "offset": pa.array([77]),
+        "timestamp": pa.array([datetime(2026, 1, 2, tzinfo=UTC)]),
+        "timestampType": pa.array([0], pa.int32()),
+        "headers": pa.array([[{"key": "h", "value": b"1"}]], HEADERS),
+    }
+    made = RecordMaker.of(schema, is_msgpack=False).records_of(pa.record_batch(columns_of_a_row))
+    assert made == [NewRecord(b"v", b"k", (("h", b"1"),))]
 
 
 def test_columns_as_a_map() -> None:
@@ -113,7 +133,17 @@ def test_columns_as_a_map() -> None:
         ([("value", INT)], "raw", "column value is int, expected binary or string"),
         ([("key", LONG), ("value", TEXT)], "raw", "column key is bigint, expected binary or string"),
         ([("value", TEXT), ("n", INT)], "raw", "column n: expected key, value and headers only"),
-        ([("value", TEXT), ("headers", TEXT)], "raw", "column headers is string, expected array<struct<name:string,v"),
+        ([("value", TEXT), ("headers", TEXT)], "raw", "column headers is string, expected array<struct<key:string,v"),
+        (
+            [("value", TEXT), ("timestamp", TEXT)],
+            "raw",
+            "column timestamp is string, expected timestamp, as of a row of",
+        ),
+        (
+            [("value", TEXT), ("Partition", LONG)],
+            "raw",
+            "column partition is bigint, expected int, as of a row of Spark",
+        ),
         ([("value", TEXT), ("value", TEXT)], "raw", "column value: there is more than one of that name"),
         ([("key", TEXT)], "msgpack", "columns key: expected a column other than key"),
         ([("key", INT), ("n", INT)], "msgpack", "column key is int, expected binary or string"),

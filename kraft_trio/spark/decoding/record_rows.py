@@ -156,7 +156,7 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
             "control_type": control_type_name(record.key) if header.is_control else None,
             "key": record.key,
             "value": record.value,
-            "headers": [{"name": name, "value": value} for name, value in record.headers],
+            "headers": [{"key": name, "value": value} for name, value in record.headers],
             "size": size,
             "error": run.misplaced.get(at) or problem,
         }

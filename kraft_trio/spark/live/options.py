@@ -17,11 +17,13 @@ from kraft_trio.spark.options import (
     LATEST,
     OFFSET,
     READ_OPTIONS,
+    FromTime,
     Option,
     Place,
     any_text,
     boolean,
     choice,
+    duration_ms,
     place,
     read_options,
     shown_value,
@@ -86,6 +88,45 @@ LIVE_OPTIONS = (
         "where a batch query ends, exclusive; latest is the high watermark",
     ),
     Option(
+        "startingTimestamp",
+        whole_number(),
+        "milliseconds since 1970",
+        None,
+        "where a new query begins: at the first record of that time or a later one, instead of `startingOffsets`",
+        "",
+    ),
+    Option(
+        "endingTimestamp",
+        whole_number(),
+        "milliseconds since 1970",
+        None,
+        "where a batch query ends: before the first record of that time or a later one, instead of `endingOffsets`",
+        "",
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        choice("error", "latest"),
+        "error or latest",
+        "error",
+        "without a record at or after `startingTimestamp`: an error, or the committed end",
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        whole_number(1),
+        "a number of offsets, 1 or more",
+        None,
+        "minimum offsets per micro-batch, until `maxTriggerDelay` is over; AvailableNow has no minimum",
+        "",
+    ),
+    Option(
+        "maxTriggerDelay",
+        duration_ms,
+        "a duration such as 90s or 15m",
+        15 * 60_000,
+        "how long records may wait for `minOffsetsPerTrigger` since the last micro-batch with records",
+        "15m",
+    ),
+    Option(
         "maxOffsetsPerTrigger",
         whole_number(1),
         "a number of offsets, 1 or more",
@@ -140,8 +181,10 @@ class LiveOptions:
     """The parsed options of a reader.  Can be pickled."""
 
     address: QuorumAddress
-    starting: Place
-    ending: Place
+    starting: Place | FromTime
+    ending: Place | FromTime
+    min_per_trigger: int | None
+    max_trigger_delay_ms: int
     max_per_trigger: int | None
     max_per_partition: int
     min_partitions: int
@@ -188,11 +231,21 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         raise ConfigError(
             f"format {SOURCE}: options {', '.join(named)}: name the topics {', '.join(named.values())}, expected one"
         )
+    starting_ms, ending_ms = values["startingTimestamp"], values["endingTimestamp"]
+    is_latest = values["startingOffsetsByTimestampStrategy"] == "latest"
+    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise ConfigError(
+            f"format {SOURCE}: option minOffsetsPerTrigger={least}: above maxOffsetsPerTrigger={most}, expected at most"
+            " that"
+        )
     return LiveOptions(
         address=attrs.evolve(address, topic_name=next(iter(named.values()), None)),
-        starting=values["startingOffsets"],
-        ending=values["endingOffsets"],
-        max_per_trigger=values["maxOffsetsPerTrigger"],
+        starting=values["startingOffsets"] if starting_ms is None else FromTime(starting_ms, is_latest),
+        ending=values["endingOffsets"] if ending_ms is None else FromTime(ending_ms, is_latest_without=True),
+        min_per_trigger=least,
+        max_trigger_delay_ms=values["maxTriggerDelay"],
+        max_per_trigger=most,
         max_per_partition=values["maxOffsetsPerPartition"],
         min_partitions=values["minPartitions"],
         fail_on_data_loss=values["failOnDataLoss"],
@@ -217,9 +270,12 @@ def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
         )
     options = read_live_options(given)
     if options.ending != LATEST:
+        ending = f"endingOffsets={options.ending}"
+        if isinstance(options.ending, FromTime):
+            ending = f"endingTimestamp={options.ending.timestamp_ms}"
         raise ConfigError(
-            f"format {SOURCE}: option endingOffsets={options.ending}: a stream has no such end, expected latest, or "
-            "spark.read instead of readStream"
+            f"format {SOURCE}: option {ending}: a stream has no such end, expected latest, or spark.read instead of "
+            "readStream"
         )
     return options
 
@@ -227,11 +283,16 @@ def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
 def read_batch_options(given: Mapping[str, str]) -> LiveOptions:
     """The options of `read`.  Raises ConfigError like `read_live_options`, and for options of streams only."""
     options = read_live_options(given)
-    if options.max_per_trigger is not None:
-        raise ConfigError(
-            f"format {SOURCE}: option maxOffsetsPerTrigger={options.max_per_trigger}: a batch query has no triggers, "
-            "expected endingOffsets, or readStream instead of spark.read"
-        )
+    of_triggers = {
+        "minOffsetsPerTrigger": options.min_per_trigger,
+        "maxOffsetsPerTrigger": options.max_per_trigger,
+    }
+    for name, number in of_triggers.items():
+        if number is not None:
+            raise ConfigError(
+                f"format {SOURCE}: option {name}={number}: a batch query has no triggers, expected endingOffsets, or "
+                "readStream instead of spark.read"
+            )
     return options
 
 

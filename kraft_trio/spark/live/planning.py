@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraft_trio.errors import NetworkError, OffsetOutOfRangeError
 from kraft_trio.spark.live.position import UNKNOWN_EPOCH, StreamPosition
 from kraft_trio.spark.live.quorum import BehindError, QuorumLeader, check_cluster
-from kraft_trio.spark.options import EARLIEST, LATEST, Place
+from kraft_trio.spark.options import EARLIEST, LATEST, FromTime, Place
 
 
 def committed_end(leader: QuorumLeader) -> int:
@@ -15,9 +15,17 @@ def committed_end(leader: QuorumLeader) -> int:
     return leader.high_watermark
 
 
-async def offset_at(leader: QuorumLeader, place: Place) -> int:
+async def offset_at(leader: QuorumLeader, place: Place | FromTime) -> int:
     """The offset of a place.  Raises NetworkError; OffsetOutOfRangeError if it lies beyond the committed end."""
     end = committed_end(leader)
+    if isinstance(place, FromTime):
+        found = await leader.offset_at_time(place.timestamp_ms)
+        if found is None and not place.is_latest_without:
+            raise OffsetOutOfRangeError(
+                f"startingTimestamp={place.timestamp_ms}: cluster {leader.cluster_id} has no record of that time or a "
+                "later one; startingOffsetsByTimestampStrategy=latest begins at the committed end"
+            )
+        return end if found is None else min(found, end)
     if place == LATEST:
         return end
     if place == EARLIEST:
@@ -27,7 +35,7 @@ async def offset_at(leader: QuorumLeader, place: Place) -> int:
     return int(place)
 
 
-async def first_position(leader: QuorumLeader, starting: Place) -> StreamPosition:
+async def first_position(leader: QuorumLeader, starting: Place | FromTime) -> StreamPosition:
     """Where a new query begins.  Raises like `offset_at`."""
     offset = await offset_at(leader, starting)
     epoch = await leader.epoch_before(offset) if offset else None

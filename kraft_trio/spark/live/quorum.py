@@ -17,9 +17,10 @@ import trio
 
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
-from kraft_trio.errors import ConfigError, KraftError, NetworkError, ProtocolError
+from kraft_trio.errors import ConfigError, KraftError, NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.client_network import Security
+from kraft_trio.storage.batches.batch import decode_records
 from kraft_trio.storage.batches.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
 from kraft_trio.wire.apis.describe_quorum import DescribedProducer
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
@@ -132,6 +133,37 @@ class QuorumLeader:
 
     async def log_start_offset(self) -> int:
         return (await self.fetch(0, max_bytes=1)).log_start_offset
+
+    async def offset_at_time(self, timestamp_ms: int) -> int | None:
+        """The offset of the first committed record of that time or a later one; None without one.
+
+        Kafka's controllers do not serve ListOffsets.  Their log is bisected, which is right unless their clocks have
+        gone back.
+        """
+        try:
+            return await self._leader.offset_at_time(timestamp_ms)
+        except UnsupportedVersionError:
+            return await self._bisect(timestamp_ms)
+
+    async def _bisect(self, timestamp_ms: int) -> int | None:
+        low, high = await self.log_start_offset(), self.high_watermark or 0
+        batch = b""
+        while low < high:
+            middle = (low + high) // 2
+            fetched = await self.fetch(middle, max_bytes=1)
+            if not fetched.records:
+                raise NetworkError(
+                    f"the leader of epoch {self.epoch} does not have offset {middle}, which is committed"
+                )
+            header = peek_header(fetched.records)
+            if header.max_timestamp_ms >= timestamp_ms:
+                high, batch = min(middle, header.base_offset), fetched.records
+            else:
+                low = max(middle + 1, header.next_offset)
+        if not batch:
+            return None
+        records = decode_records(batch, 0, peek_header(batch))
+        return next((record.offset for record in records if record.timestamp_ms >= timestamp_ms), high)
 
     async def _ask_at_log_start(self, offset: int, max_bytes: int, max_wait_ms: int) -> FetchPartitionResponse:
         """Get the first batch from Kafka's controllers, which offer their newest snapshot instead.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -52,8 +54,11 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Spark calls one method at a time.  Each call finds the leader again, in its own event loop.
     """
 
-    def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
+    def __init__(self, options: LiveOptions, rows: RowMaker, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._options = options
+        self._clock_s = clock_s
+        self._began_at_s = -math.inf
+        """When the last micro-batch with records was planned."""
         self._rows = rows
         self._newest: StreamPosition | None = None
         """The last result of `latestOffset`, which has been checked against the log."""
@@ -100,6 +105,11 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._committed_end = committed_end(leader)
             if self._available is not None and self._available < begin.offset:
                 self._available = self._committed_end  # Who was asked for the end was behind.
+            if begin == position and not is_available_now and self._is_too_little(self._committed_end - begin.offset):
+                await leader.fetch(self._committed_end, max_bytes=1, max_wait_ms=_WAIT_FOR_MORE_MS)
+                self._committed_end = committed_end(leader)
+                if self._is_too_little(self._committed_end - begin.offset):
+                    return position
             limits = [self._committed_end]
             limits += [] if most is None else [begin.offset + most]
             limits += [] if self._available is None else [self._available]
@@ -113,7 +123,15 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
             log.warning("no news of the log, the query continues when there are: %s", error)
             return start
+        if self._newest != position:
+            self._began_at_s = self._clock_s()
         return self._newest.as_json()
+
+    def _is_too_little(self, offsets: int) -> bool:
+        """Whether that many offsets wait for more, as `minOffsetsPerTrigger` says."""
+        least = self._options.min_per_trigger
+        waited_s = self._clock_s() - self._began_at_s
+        return least is not None and 0 < offsets < least and waited_s < self._options.max_trigger_delay_ms / 1000
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The committed end, however much of it a micro-batch takes; Spark reports it as progress."""

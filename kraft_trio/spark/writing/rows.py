@@ -20,7 +20,15 @@ VALUE: Final = "value"
 HEADERS: Final = "headers"
 
 _BYTES: Final = (BinaryType, StringType)
-_HEADERS_TYPE: Final = "array<struct<name:string,value:binary>>"
+_HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+_OF_KAFKAS_SOURCE: Final = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+"""What rows of `format("kafka")` have besides, with the types.  They say where a row comes from, and are left out."""
 _SCALARS: Final = (
     spark_types.NullType,
     spark_types.BooleanType,
@@ -49,7 +57,7 @@ class RecordMaker:
 
         The names of `key`, `value` and `headers` may be in any case.
         """
-        schema = as_known(schema, (KEY,) if is_msgpack else (KEY, VALUE, HEADERS))
+        schema = as_known(schema, (KEY,) if is_msgpack else (KEY, VALUE, HEADERS, *_OF_KAFKAS_SOURCE))
         repeated = _repeated(schema)
         if repeated is not None:
             raise ConfigError(f"column {repeated}: there is more than one of that name")
@@ -81,9 +89,9 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 
 def _headers_of(told: Sequence[dict[str, Any]]) -> RecordHeaders:
     for header in told:
-        if header is None or header["name"] is None:
-            raise ConfigError(f"column {HEADERS}: {told}: a header without a name")
-    return tuple((header["name"], header["value"]) for header in told)
+        if header is None or header["key"] is None:
+            raise ConfigError(f"column {HEADERS}: {told}: a header without a key")
+    return tuple((header["key"], header["value"]) for header in told)
 
 
 def _check_raw(schema: StructType) -> None:
@@ -92,6 +100,13 @@ def _check_raw(schema: StructType) -> None:
     for field in schema:
         if field.name in (KEY, VALUE):
             _check_bytes(field)
+        elif field.name in _OF_KAFKAS_SOURCE:
+            expected = _OF_KAFKAS_SOURCE[field.name]
+            if field.dataType.simpleString() != expected:
+                raise ConfigError(
+                    f"column {field.name} is {field.dataType.simpleString()}, expected {expected}, as of a row of "
+                    "Spark's Kafka source; drop it, or make it a part of the value (value.format=msgpack)"
+                )
         elif field.name != HEADERS:
             raise ConfigError(
                 f"column {field.name}: expected {KEY}, {VALUE} and {HEADERS} only; drop it, or make it a part of the "
