@@ -255,6 +255,9 @@ MODE = Option(
 PATH = Option("path", any_text, "a path, a glob or a URL", "", "the path passed to `load`")
 PATHS = Option("paths", texts_of_json, "a JSON list of texts", (), "the list of paths passed to `load`", "")
 
+KAFKA_COLUMNS: Final = "includeKafkaColumns"
+KAFKA_COLUMNS_MEANING: Final = "adds the columns `topic`, `partition` and `timestampType` of Spark's Kafka source"
+
 OF_BATCHES = ("records", "batches", "control", "snapshot-records")
 OF_HISTORIES = (METADATA, CHANGES)
 ALL_CONTENTS = (*CONTENTS, *METADATA_CONTENTS)
@@ -337,6 +340,9 @@ READ_OPTIONS = (
         contents=OF_RECORDS,
     ),
     Option(
+        KAFKA_COLUMNS, boolean, "true or false", False, KAFKA_COLUMNS_MEANING, contents=("records", "snapshot-records")
+    ),
+    Option(
         "value.format",
         choice("raw", "msgpack"),
         "raw or msgpack",
@@ -363,7 +369,7 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         True,
-        "skips data that filters exclude by offset, epoch, replica or `control`, if "
+        "skips data that filters exclude by offset, epoch, time, replica or `control`, if "
         "`spark.sql.python.filterPushdown.enabled` is true",
     ),
 )

@@ -79,6 +79,13 @@ _RECORD_END = (
 )
 RECORD_HEADERS = Column("headers", HEADERS, "the record's headers, with `includeHeaders=true`")
 
+OF_KAFKAS_SOURCE = (
+    Column("topic", pa.string(), "the topic"),
+    Column("partition", pa.int32(), "0"),
+    Column("timestampType", pa.int32(), "0 for CreateTime, 1 for LogAppendTime"),
+)
+"""Columns of Spark's Kafka source, with `includeKafkaColumns=true`."""
+
 BATCHES = (
     *REPLICA,
     *_PLACE,

@@ -34,7 +34,7 @@ from kraft_trio.storage.batches.batch_header import (
 )
 from kraft_trio.storage.batches.control_records import KRaftVersion, LeaderChange, VotersRecord, encode_control_record
 from kraft_trio.storage.batches.varint import encode_varint
-from tests.spark.logs import COLUMNS, as_truth, logs, read, truth
+from tests.spark.logs import COLUMNS, TIMES_MS, as_truth, logs, read, truth
 from tests.storage.support import KAFKAS_VOTERS
 
 CHUNKS = st.sampled_from([1, 100, 700, 1 << 20])
@@ -120,6 +120,21 @@ def test_offsets_and_epochs_that_are_asked_for(log: list[bytes], start: int, end
     batches = read(b"".join(log), "batches", wanted=wanted).rows
     assert {row["batch_offset"] for row in expected} <= {row["base_offset"] for row in batches}
     assert all(row["base_offset"] < end and row["last_offset"] >= start for row in batches)
+
+
+@given(logs(), st.data())
+def test_times_that_are_asked_for(log: list[bytes], data: st.DataObject) -> None:
+    """Times need not rise, within a batch or from one to the next."""
+    everything = truth(log)
+    times = st.sampled_from([row["timestamp_ms"] for row in everything]) | TIMES_MS
+    first, last = sorted((data.draw(times), data.draw(times)))
+    for wanted in (BatchFilter(first_ms=first, last_ms=last), BatchFilter(first_ms=first), BatchFilter(last_ms=last)):
+        rows = [as_truth(row) for row in read(b"".join(log), wanted=wanted).rows]
+        expected = [row for row in everything if wanted.first_ms <= row["timestamp_ms"] <= wanted.last_ms]
+        assert rows == expected
+        batches = read(b"".join(log), "batches", wanted=wanted).rows
+        assert {row["batch_offset"] for row in expected} <= {row["base_offset"] for row in batches}
+        assert all(round(row["max_timestamp"].timestamp() * 1000) >= wanted.first_ms for row in batches)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 1), (1, 2)])

@@ -101,3 +101,11 @@ def test_a_value_that_is_none_is_named(tmp_path: Path) -> None:
     assert "column name: 5" in third["error"]
     with pytest.raises(StorageError, match=r"position 0: value: .* is not MessagePack"):
         load(path, fields(name=StringType()), mode="FAILFAST", **MSGPACK)
+
+
+def test_an_entry_may_have_the_name_of_a_column_that_nobody_asks_for(tmp_path: Path) -> None:
+    path = make_node(tmp_path, 1, (0, batches(0, [[msgpack.packb({"topic": "theirs", "partition": 7})]])))
+    [row] = load(path, **{"value.format": "msgpack"})
+    assert (row["topic"], row["partition"]) == ("theirs", 7)
+    [row] = load(path, includeKafkaColumns="true", **{"value.format": "msgpack"})
+    assert (row["topic"], row["partition"]) == ("__cluster_metadata", 0)

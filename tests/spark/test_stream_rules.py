@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from trio.testing import MockClock
 
 from kraft_trio.errors import NetworkError
@@ -34,6 +34,7 @@ from tests.spark.live.reading import Offset, latest, latest_once, make_reader_of
 from tests.spark.scripted_log import CLUSTER, THREE, ScriptedLog, batch, leader_of
 
 Answer = Callable[[], ScriptedLog]
+KAFKAS_TYPES = (StringType(), IntegerType(), IntegerType())
 PATIENCE = {"timeoutMs": "300"}
 
 
@@ -269,6 +270,23 @@ def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     assert "no news of the log, the query continues when there are" in caplog.text
     with pytest.raises(NetworkError, match="quorum not reached within 300 ms: no leader: one:1: Connection refused"):
         latest(reader, start)
+
+
+def test_rows_have_the_columns_of_kafkas_source_on_request(quorum: Quorum) -> None:
+    of_kafka = {"topic": "__cluster_metadata", "partition": 0, "timestampType": 0}
+    options = {"includeKafkaColumns": "true", **PATIENCE}
+    reader = make_reader_of("one:1", **options)
+    end = latest(reader, position(0, -1))
+    restarted = make_reader_of("one:1", **options)
+    schema = StructType([StructField(name, type) for name, type in zip(of_kafka, KAFKAS_TYPES, strict=True)])
+    at_once = make_live_reader({"bootstrapControllers": "one:1", **options}, schema)
+    tasks = [
+        *((one, task) for one in (reader, restarted) for task in one.partitions(position(0, -1), end)),
+        *((at_once, task) for task in at_once.partitions()),
+    ]
+    for one, task in tasks:
+        [row, *_] = [row for rows in one.read(task) for row in rows.to_pylist()]
+        assert {name: row[name] for name in of_kafka} == of_kafka
 
 
 def test_retries_are_in_the_first_row_that_they_delayed(quorum: Quorum) -> None:

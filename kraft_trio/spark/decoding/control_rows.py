@@ -97,11 +97,7 @@ def control_rows(run: Run, rows: Rows, wanted: BatchFilter) -> Iterator[pa.Recor
         if error is not None:
             yield rows.one(**place, error=error)
             continue
-        kept = [
-            record
-            for record in records
-            if at in run.misplaced or wanted.start_offset <= record.offset < wanted.end_offset
-        ]
+        kept = [record for record in records if at in run.misplaced or wanted.has(record)]
         for first in range(0, len(kept), _MOST_ROWS):
             some = kept[first : first + _MOST_ROWS]
             yield rows.some([{**place, **_record_values(record, run.misplaced.get(at))} for record in some])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kraft_trio.errors import ProtocolError
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.control_rows import control_type_name
-from kraft_trio.spark.decoding.headers import Ints, field
+from kraft_trio.spark.decoding.headers import Headers, Ints, field
 from kraft_trio.spark.decoding.numbered_records import sized_records
 from kraft_trio.spark.decoding.payloads import MOST_BYTES, Payload, payloads
 from kraft_trio.spark.decoding.record_fields import RecordFields, misnumbered, read_records
@@ -71,7 +71,10 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
     if run.misplaced:
         batches = payload.batches.tolist()
         misplaced = {at: run.misplaced[batch] for at, batch in enumerate(batches) if batch in run.misplaced}
-    kept = wanted.records(offsets) | np.isin(fields.batch, list(misplaced))
+    kept = wanted.records(offsets)
+    if wanted.has_times:
+        kept &= wanted.times(_milliseconds(headers, fields))
+    kept |= np.isin(fields.batch, list(misplaced))
     if not kept.all():
         fields = fields.select(np.flatnonzero(kept))
         offsets = offsets[kept]
@@ -80,13 +83,6 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
 
     def per_record(values: npt.NDArray[np.generic]) -> Ints:
         return values.astype(np.int64)[batch]
-
-    def milliseconds() -> Ints:
-        created = per_record(headers["base_timestamp_ms"]) + fields.timestamp_delta
-        is_append_time = headers["attributes"] & LOG_APPEND_TIME_ATTRIBUTE != 0
-        if not is_append_time.any():
-            return created
-        return np.where(is_append_time[batch], per_record(headers["max_timestamp_ms"]), created)
 
     is_control = headers["attributes"] & CONTROL_ATTRIBUTE != 0
 
@@ -103,7 +99,7 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
         texts = {}
         if misplaced:
             texts = {at: misplaced[number] for at, number in enumerate(batch.tolist()) if number in misplaced}
-        times = milliseconds()
+        times = _milliseconds(headers, fields)
         for at in np.flatnonzero(is_no_timestamp(times)).tolist():
             texts.setdefault(at, no_timestamp(int(times[at])))
         return sparse_texts(len(fields), texts)
@@ -115,17 +111,32 @@ def _usual_rows(run: Run, payload: Payload, fields: RecordFields, rows: Rows, wa
             "batch_offset": lambda: int64s(base_offsets[batch]),
             "offset": lambda: int64s(offsets),
             "epoch": lambda: int32s(headers["leader_epoch"].astype(np.int32)[batch]),
-            "timestamp": lambda: timestamps(milliseconds()),
+            "timestamp": lambda: timestamps(_milliseconds(headers, fields)),
             "control": lambda: pa.array(is_control[batch]),
             "control_type": control_types,
             "key": lambda: binaries(data, fields.key_start, fields.key_end, fields.is_key_null),
             "value": lambda: binaries(data, fields.value_start, fields.value_end, fields.is_value_null),
             "headers": lambda: fields.headers_column(data),
+            "timestampType": lambda: int32s(_has_append_time(headers)[batch]),
             "crc_ok": lambda: pa.repeat(True, len(fields)),
             "size": lambda: int32s(fields.size),
             "error": errors,
         },
     )
+
+
+def _has_append_time(headers: Headers) -> npt.NDArray[np.bool_]:
+    is_append_time: npt.NDArray[np.bool_] = headers["attributes"] & LOG_APPEND_TIME_ATTRIBUTE != 0
+    return is_append_time
+
+
+def _milliseconds(headers: Headers, fields: RecordFields) -> Ints:
+    """The records' timestamps."""
+    created = headers["base_timestamp_ms"].astype(np.int64)[fields.batch] + fields.timestamp_delta
+    is_append_time = _has_append_time(headers)
+    if not is_append_time.any():
+        return created
+    return np.where(is_append_time[fields.batch], headers["max_timestamp_ms"].astype(np.int64)[fields.batch], created)
 
 
 def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterator[pa.RecordBatch]:
@@ -136,6 +147,7 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
         "batch_offset": header.base_offset,
         "epoch": header.leader_epoch,
         "control": header.is_control,
+        "timestampType": int(header.has_log_append_time),
         "crc_ok": at not in run.damaged,
     }
     error = run.damaged.get(at)
@@ -147,7 +159,7 @@ def _unusual_batch(run: Run, at: int, rows: Rows, wanted: BatchFilter) -> Iterat
     made = []
     made_bytes = 0
     for record, size in sized_records(run.buffer, int(run.positions[at]), header):
-        if at not in run.misplaced and not wanted.start_offset <= record.offset < wanted.end_offset:
+        if at not in run.misplaced and not wanted.has(record):
             continue
         timestamp, problem = microseconds(record.timestamp_ms)
         values = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
@@ -23,9 +24,9 @@ from pyspark.sql.types import StructType
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
-from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
-from kraft_trio.spark.directories.partitions import DirectoryReader, checked_options
-from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, REPLICA
+from kraft_trio.spark.decoding.batch_filter import NO_BEGINNING, NO_END, BatchFilter
+from kraft_trio.spark.directories.partitions import DirectoryReader, checked_options, on_request
+from kraft_trio.spark.schemas import CONTENTS, REPLICA
 from kraft_trio.spark.table_properties import NO_PATH
 
 _FIRST = {
@@ -39,6 +40,13 @@ _OF_REPLICA = {column.name: int if pa.types.is_integer(column.type) else str for
 """The columns that describe replicas, and the type of each."""
 
 
+_TIME = "timestamp"
+_LATEST_TIME = "max_timestamp"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+COMPARISONS = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 Push = Callable[[list[Filter]], Iterable[Filter]]
 
 
@@ -60,7 +68,7 @@ class WhenAllowed:
 
 def offsets_of(filter: Filter, known: Mapping[str, str]) -> tuple[int, int]:
     """The record offsets that a filter leaves, with an exclusive end; `known` has the known name of each column."""
-    if not isinstance(filter, EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual):
+    if not isinstance(filter, COMPARISONS):
         return 0, NO_END
     if known.get(filter.attribute[0]) != "offset" or type(filter.value) is not int:
         return 0, NO_END
@@ -78,6 +86,18 @@ def offsets_of(filter: Filter, known: Mapping[str, str]) -> tuple[int, int]:
             return 0, after
 
 
+def times_of(filter: Filter) -> tuple[int, int]:
+    """The times that a filter of a column with timestamps leaves, both inclusive, in milliseconds since 1970.
+
+    Rounded outwards to a millisecond; records have no finer times.
+    """
+    if not isinstance(filter, COMPARISONS) or not isinstance(filter.value, datetime) or filter.value.tzinfo is None:
+        return NO_BEGINNING, NO_END
+    at = (filter.value - _EPOCH) // _MILLISECOND
+    first = NO_BEGINNING if isinstance(filter, LessThan | LessThanOrEqual) else at
+    return first, NO_END if isinstance(filter, GreaterThan | GreaterThanOrEqual) else at
+
+
 class FilteringReader(DirectoryReader):
     """Skips replicas, segments and batches that a filter excludes.
 
@@ -90,7 +110,7 @@ class FilteringReader(DirectoryReader):
         read = checked_options(options)
         if not read["path"] and not read["paths"]:
             raise ConfigError(NO_PATH)
-        known = as_known(schema, [column.name for column in (*CONTENTS[read["content"]], RECORD_HEADERS)])
+        known = as_known(schema, [column.name for column in (*CONTENTS[read["content"]], *on_request(read))])
         super().__init__(options, known)
         self._spelled = tuple(schema.names)
         """The columns' names as the user writes them."""
@@ -109,6 +129,7 @@ class FilteringReader(DirectoryReader):
         return filters
 
     def _narrow(self, filter: Filter) -> None:
+        self._narrow_times(filter)
         match filter:
             case EqualTo(attribute, value):
                 self._narrow_numbers(attribute, value, value, value)
@@ -149,6 +170,15 @@ class FilteringReader(DirectoryReader):
             end = last + 1 if upper == "end_offset" else last
             wanted = attrs.evolve(wanted, **{upper: min(getattr(wanted, upper), end)})
         self._want(wanted)
+
+    def _narrow_times(self, filter: Filter) -> None:
+        name = self._name_of(filter.attribute) if isinstance(filter, COMPARISONS) else None
+        if name in (_TIME, _LATEST_TIME):
+            first_ms, last_ms = times_of(filter)
+            wanted = self._plan.wanted
+            if name == _TIME:
+                wanted = attrs.evolve(wanted, last_ms=min(wanted.last_ms, last_ms))
+            self._want(attrs.evolve(wanted, first_ms=max(wanted.first_ms, first_ms)))
 
     def _narrow_replicas(self, attribute: ColumnPath, values: tuple[Any, ...]) -> None:
         name = self._name_of(attribute)

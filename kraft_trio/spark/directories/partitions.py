@@ -17,8 +17,8 @@ from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
 from kraft_trio.spark.directories.pieces import Piece, pack, plan_pieces, task_bytes
 from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
 from kraft_trio.spark.directories.replicas import Replica, find_replicas, partition_topic
-from kraft_trio.spark.options import READ_OPTIONS, read_options, topic_of
-from kraft_trio.spark.schemas import CONTENTS, RECORD_HEADERS, Column, arrow_schema
+from kraft_trio.spark.options import KAFKA_COLUMNS, READ_OPTIONS, read_options, topic_of
+from kraft_trio.spark.schemas import CONTENTS, OF_KAFKAS_SOURCE, RECORD_HEADERS, Column, arrow_schema
 from kraft_trio.spark.table_properties import NO_PATH
 from kraft_trio.spark.values import NEEDED, inferred_columns
 
@@ -92,9 +92,16 @@ def columns_of(options: Mapping[str, Any]) -> tuple[Column, ...]:
     *columns, error = CONTENTS[options["content"]]
     if options["includeHeaders"]:
         columns.append(RECORD_HEADERS)
+    if options[KAFKA_COLUMNS]:
+        columns += OF_KAFKAS_SOURCE
     if _is_msgpack(options):
         columns += inferred_columns(_sample(options), [column.name for column in (*columns, RECORD_HEADERS, error)])
     return (*columns, error)
+
+
+def on_request(options: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns of records that a schema may name too.  Values may have entries with the names of Kafka's."""
+    return (RECORD_HEADERS, *(OF_KAFKAS_SOURCE if options[KAFKA_COLUMNS] else ()))
 
 
 def _has_records(options: Mapping[str, Any]) -> bool:
@@ -129,7 +136,7 @@ def _checked_schema(options: Mapping[str, Any], schema: StructType) -> tuple[pa.
     arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     known = {column.name: column for column in CONTENTS[content]}
     if _has_records(options):
-        known[RECORD_HEADERS.name] = RECORD_HEADERS
+        known |= {column.name: column for column in on_request(options)}
     of_values = []
     for field in arrow:
         column = known.get(field.name)

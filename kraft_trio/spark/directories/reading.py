@@ -24,6 +24,7 @@ from kraft_trio.spark.decoding.snapshot_rows import snapshot_row
 from kraft_trio.spark.decoding.state_rows import epoch_rows, quorum_state_row
 from kraft_trio.spark.directories.files import files_of, read_all
 from kraft_trio.spark.directories.pieces import Kind, NextSegment, Piece
+from kraft_trio.spark.directories.replicas import partition_topic
 from kraft_trio.spark.file_system import printable
 from kraft_trio.spark.schemas import CONTENTS, ERROR
 from kraft_trio.spark.values import NEEDED, with_values
@@ -98,7 +99,11 @@ def _with_fields(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Sche
 
 
 def _rows_of(piece: Piece, plan: ReadPlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    constants: dict[str, Any] = piece.replica.columns
+    constants: dict[str, Any] = {
+        **piece.replica.columns,
+        "topic": partition_topic(piece.replica.partition),
+        "partition": 0,
+    }
     if piece.kind is Kind.SEGMENT:
         constants["segment"] = int(piece.path.rpartition("/")[2].partition(".")[0])
     elif plan.content == "snapshots":

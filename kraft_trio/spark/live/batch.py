@@ -56,12 +56,12 @@ class LiveReader(DataSourceReader):
             begin = await offset_at(leader, self._options.starting)
             end = await offset_at(leader, self._options.ending)
             first, last = self._wanted
-            return LogRange(leader.cluster_id, max(begin, first), min(end, last)), leader.nodes
+            return LogRange(leader.cluster_id, max(begin, first), min(end, last), leader.topic_name), leader.nodes
 
         wanted, nodes = trio.run(ask_leader, self._options.address, question)
         options = attrs.evolve(self._options, address=self._options.address.known_also_at(nodes))
         ranges = plan_ranges(wanted.begin, wanted.end, options.min_partitions, options.max_per_partition)
-        return [LogPartition(options, LogRange(wanted.cluster_id, *one)) for one in ranges]
+        return [LogPartition(options, attrs.evolve(wanted, begin=begin, end=end)) for begin, end in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes its own partition if there is none.

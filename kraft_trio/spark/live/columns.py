@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.live.options import LiveOptions, read_live_options
-from kraft_trio.spark.schemas import ERROR, RECORD_HEADERS, RECORDS, Column, spark_schema
+from kraft_trio.spark.schemas import ERROR, OF_KAFKAS_SOURCE, RECORD_HEADERS, RECORDS, Column, spark_schema
 
 _OF_DIRECTORIES: Final = frozenset(
     {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
@@ -27,7 +27,8 @@ RETRIES: Final = Column("retries", pa.int32(), "questions to the leader that wer
 
 def live_columns(options: LiveOptions) -> tuple[Column, ...]:
     headers = (RECORD_HEADERS,) if options.include_headers else ()
-    return (*LIVE_RECORDS, *headers, *((RETRIES,) if options.include_retries else ()))
+    of_kafka = OF_KAFKAS_SOURCE if options.include_kafka_columns else ()
+    return (*LIVE_RECORDS, *headers, *of_kafka, *((RETRIES,) if options.include_retries else ()))
 
 
 def live_schema(given: Mapping[str, str]) -> str:

@@ -34,6 +34,7 @@ class LogRange:
     cluster_id: str | None
     begin: int
     end: int
+    topic_name: str | None = None
 
 
 def committed_batches(

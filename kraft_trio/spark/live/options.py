@@ -14,6 +14,8 @@ from kraft_trio.spark.live.client_keys import BOOTSTRAP_SERVERS, client_keys, se
 from kraft_trio.spark.live.quorum import QuorumAddress
 from kraft_trio.spark.options import (
     EARLIEST,
+    KAFKA_COLUMNS,
+    KAFKA_COLUMNS_MEANING,
     LATEST,
     OFFSET,
     READ_OPTIONS,
@@ -156,6 +158,7 @@ LIVE_OPTIONS = (
         "if records are lost before they are read: true ends the query, false warns and continues at the log's start",
     ),
     Option("includeHeaders", boolean, "true or false", False, "adds the column `headers`"),
+    Option(KAFKA_COLUMNS, boolean, "true or false", False, KAFKA_COLUMNS_MEANING),
     Option("includeRetries", boolean, "true or false", False, "adds the column `retries`"),
     Option("includeControl", boolean, "true or false", False, "includes control records"),
     Option(
@@ -190,6 +193,7 @@ class LiveOptions:
     min_partitions: int
     fail_on_data_loss: bool
     include_headers: bool
+    include_kafka_columns: bool
     include_retries: bool
     include_control: bool
     is_msgpack: bool
@@ -250,6 +254,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         min_partitions=values["minPartitions"],
         fail_on_data_loss=values["failOnDataLoss"],
         include_headers=values["includeHeaders"],
+        include_kafka_columns=values[KAFKA_COLUMNS],
         include_retries=values["includeRetries"],
         include_control=values["includeControl"],
         is_msgpack=values["value.format"] == "msgpack",

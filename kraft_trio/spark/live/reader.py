@@ -66,6 +66,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Exclusive, as of the last answer of the leader."""
         self._available: int | None = None
         """The end of an AvailableNow query, exclusive; None for other triggers."""
+        self._topic_name: str | None = None
         self._nodes: tuple[Endpoint, ...] = ()
         """The voters' addresses in the last answer; all nodes in the option may be gone by now."""
 
@@ -155,7 +156,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask_of(to, _nothing, self._options.address.timeout_ms)
         ranges = plan_ranges(begin, to.offset, self._options.min_partitions, self._options.max_per_partition)
         options = attrs.evolve(self._options, address=self._address)
-        return [LogPartition(options, LogRange(to.cluster_id, *one)) for one in ranges]
+        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
@@ -172,7 +173,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         when_lost: Callable[[QuorumLeader, str], Awaitable[T]] = not_found,
     ) -> T:
         async def asked(leader: QuorumLeader) -> T:
-            self._nodes = leader.nodes
+            self._nodes, self._topic_name = leader.nodes, leader.topic_name
             return await question(leader)
 
         return trio.run(ask_leader, self._address, asked, patience_ms, when_lost)

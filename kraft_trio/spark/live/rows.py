@@ -71,7 +71,7 @@ class RowMaker:
         Raises ProtocolError for malformed records and, in FAILFAST mode, for values that do not fit the columns.
         """
         within = BatchFilter(wanted.begin, wanted.end)
-        rows = Rows(self.decoded, {"cluster_id": wanted.cluster_id, RETRIES.name: 0})
+        rows = Rows(self.decoded, _constants(wanted))
         for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
             if isinstance(run, Damage):
                 raise ProtocolError(f"records from offset {wanted.begin} on: {run.error}")
@@ -109,6 +109,10 @@ class RowMaker:
             at = min(problems)
             raise ProtocolError(f"offset {offsets[at].as_py()}: {problems[at]} (mode=PERMISSIVE has nulls instead)")
         return dict(zip(self.from_values, columns, strict=True))
+
+
+def _constants(wanted: LogRange) -> dict[str, object]:
+    return {"cluster_id": wanted.cluster_id, RETRIES.name: 0, "topic": wanted.topic_name, "partition": 0}
 
 
 def _lists(rows: pa.RecordBatch, *names: str) -> list[list[object]]:
