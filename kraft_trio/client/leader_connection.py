@@ -44,6 +44,8 @@ class LeaderConnection:
     """The epoch that the leader named.  -1 if it was not asked; requests then carry no epoch."""
     high_watermark: int = -1
     """The high watermark (exclusive) that the leader named, or -1."""
+    any_replica: bool = False
+    """Whether the node need not lead; `fetch` then returns what it knows to be committed."""
 
     async def aclose(self) -> None:
         """Close the connection; waits for nothing."""
@@ -104,6 +106,7 @@ class LeaderConnection:
             min_bytes=1,
             max_bytes=max_bytes,
             partitions=(partition,),
+            any_replica=self.any_replica,
         )
         response = await ask(self.connection, FETCH, request, max_wait_ms + self.request_timeout_ms)
         check_answer(f"read from offset {offset}: Fetch", response.error)

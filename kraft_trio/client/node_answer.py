@@ -50,10 +50,14 @@ def topic_name_in(metadata: MetadataResponse | None) -> str:
     return DEFAULT_TOPIC
 
 
+def topic_id_in(metadata: MetadataResponse | None) -> UUID:
+    """The id of the node's only topic, or Kafka's own one if the node does not tell."""
+    return metadata.topics[0].topic_id if metadata is not None and len(metadata.topics) == 1 else DEFAULT_TOPIC_ID
+
+
 def answer_of(endpoint: Endpoint, metadata: MetadataResponse | None, response: DescribeQuorumResponse) -> NodeAnswer:
     """What the two responses of the node at `endpoint` say together."""
-    topic_id = metadata.topics[0].topic_id if metadata is not None and len(metadata.topics) == 1 else DEFAULT_TOPIC_ID
-    topic_name = topic_name_in(metadata)
+    topic_name, topic_id = topic_name_in(metadata), topic_id_in(metadata)
     cluster_id = None if metadata is None else metadata.cluster_id
     error = response.error if response.error != ErrorCode.none else response.partition_error
     # No leader has epoch 0: Kafka's answers contain epoch 0 and leader 0 when they tell nothing.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kraft_trio.errors import ConfigError
+from kraft_trio.errors import ConfigError, NetworkError
 from kraft_trio.simulation import Cluster
-from kraft_trio.spark.live.quorum import QuorumAddress, quorum_leader
+from kraft_trio.spark.live.quorum import QuorumAddress, QuorumLeader, quorum_leader
+from kraft_trio.spark.live.replica import ask_replica
 from kraft_trio.spark.writing.appending import PartitionAppender
 from kraft_trio.spark.writing.batches import RowBatch
 from kraft_trio.spark.writing.identity import PartitionWrite, Write
 from kraft_trio.storage.batches.batch import NewRecord
+from tests.support.logs import values_of
 from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import CLIENT, TOPIC
 
@@ -38,6 +40,37 @@ async def test_a_node_is_asked_for_a_time(cluster: Cluster) -> None:
         assert await asked.offset_at_time(times_ms[0]) == offsets[0]
         assert await asked.offset_at_time(times_ms[2]) == offsets[1]
         assert await asked.offset_at_time(times_ms[1] + 1) is None
+
+
+@on_cluster(observers=1)
+async def test_replicas_give_what_the_leader_has_committed(cluster: Cluster) -> None:
+    """A replica that is behind is asked again, and one that cannot be reached is passed over."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    follower = cluster.others(leader)[0]
+    cluster.machines[follower.key.id].kill()
+    cluster.partition({4}, set(cluster.nodes) - {4})
+    (last,) = await leader.append([b"second"])
+    replicas = (cluster.endpoint_of(follower.key.id), cluster.endpoint_of(4))
+    address = attrs.evolve(address_of(cluster), replicas=replicas)
+    retries: list[int] = []
+
+    def retry() -> None:
+        retries.append(len(retries))
+        if len(retries) == 10:
+            cluster.heal()
+
+    network = cluster.network.seen_from(CLIENT)
+
+    async def question(replica: QuorumLeader) -> list[bytes | None]:
+        assert replica.name == f"the replica at {cluster.endpoint_of(4)}"
+        fetched = await replica.fetch(last)
+        if not fetched.records:
+            raise NetworkError("not yet")
+        return [value for _, value in values_of(fetched.records)]
+
+    assert await ask_replica(address, question, retry, network) == [b"second"]
+    assert len(retries) >= 10
 
 
 @on_cluster()

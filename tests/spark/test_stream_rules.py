@@ -46,6 +46,8 @@ class Quorum:
     before: list[ScriptedLog | None] = attrs.field(factory=list)
     nodes: tuple[Endpoint, ...] = ()
     """Where the voters are."""
+    replica: ScriptedLog | None = None
+    """Of the replica that tasks may read; None if it cannot be reached."""
 
 
 @pytest.fixture
@@ -62,12 +64,19 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
         leader.nodes = quorum.nodes
         yield leader
 
+    @asynccontextmanager
+    async def replica(_address: QuorumAddress, _at: Endpoint, _network: Network) -> AsyncIterator[QuorumLeader]:
+        if quorum.replica is None:
+            raise NetworkError("two:2: Connection refused")
+        yield leader_of(quorum.replica)
+
     run = trio.run
 
     def run_at_once(*arguments: Any) -> Any:
         return run(*arguments, clock=MockClock(autojump_threshold=0))
 
     monkeypatch.setattr("kraft_trio.spark.live.quorum.quorum_leader", quorum_leader)
+    monkeypatch.setattr("kraft_trio.spark.live.replica.replica", replica)
     monkeypatch.setattr(trio, "run", run_at_once)
     return quorum
 
@@ -259,6 +268,24 @@ def test_tasks_find_the_leader_through_the_voters_too(quorum: Quorum) -> None:
     for task in (*batch_reader.partitions(), *stream_reader.partitions(position(0, -1), position(30, 4))):
         assert isinstance(task, LogPartition)
         assert task.options.address.bootstrap == (Endpoint("one", 1), *quorum.nodes)
+
+
+def test_tasks_spare_the_leader_if_replicas_are_named(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
+    reader = make_reader_of("one:1", readReplicas="two:2", **PATIENCE)
+    start, end = position(5, 1), position(30, 4)
+    [task] = reader.partitions(start, end)
+    leaders, quorum.log = quorum.log, None
+    quorum.replica = ScriptedLog(dict(THREE), high_watermark=30)
+    assert offsets_of(reader, task) == list(range(5, 30))
+    quorum.replica = ScriptedLog(dict(THREE), high_watermark=20)
+    with pytest.raises(NetworkError, match=r"readReplicas: nothing within 300 ms: .* offsets up to 20 to be committed"):
+        offsets_of(reader, task)
+    quorum.replica = None
+    with pytest.raises(NetworkError, match="readReplicas: nothing within 300 ms: two:2: Connection refused"):
+        offsets_of(reader, task)
+    quorum.log, quorum.replica = leaders, trimmed()
+    assert offsets_of(reader, task) == list(range(5, 30)), "the leader has what the replica has trimmed"
+    assert "are gone" not in caplog.text
 
 
 def test_nobody_leads(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:

@@ -109,6 +109,7 @@ class RawClient:
         max_bytes: int = 2**20,
         kraft_versions: VersionRange | None = None,
         read_round: int = 0,
+        any_replica: bool = False,
     ) -> FetchPartitionResponse:
         """As that replica, or as a consumer."""
         partition = FetchPartition(
@@ -130,6 +131,7 @@ class RawClient:
             partitions=(partition,),
             kraft_versions=kraft_versions,
             read_round=read_round,
+            any_replica=any_replica,
         )
         response = await self.ask(FETCH, request)
         if not response.partitions:

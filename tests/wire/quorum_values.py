@@ -207,6 +207,7 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
         listeners=listeners,
         read_round=int64,
         read_lease_wait_ms=int32,
+        any_replica=st.booleans(),
     ),
     ("Fetch", "response"): st.builds(
         FetchResponse,
@@ -386,6 +387,7 @@ ABSENT: dict[tuple[str, type], dict[str, tuple[int, int, Any]]] = {
         "listeners": (17, FOREVER, Endpoints()),
         "read_round": (17, FOREVER, 0),
         "read_lease_wait_ms": (17, FOREVER, 0),
+        "any_replica": (12, FOREVER, False),
     },
     ("Fetch", FetchPartition): {
         "topic_name": (4, 12, ""),

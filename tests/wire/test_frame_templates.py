@@ -35,6 +35,7 @@ CORRELATION_ID: Final = 77
 CLIENT_ID: Final = "client"
 
 VALUES: Final[dict[Any, tuple[Any, Any]]] = {
+    bool: (True, False),
     int: (5, 6),
     str: ("a", "b"),
     str | None: ("a", "b"),

@@ -1,4 +1,7 @@
-"""Fetch and FetchSnapshot: the checks before a request reaches the leader's mailbox, and the response."""
+"""Fetch and FetchSnapshot: the checks before a request reaches the leader's mailbox, and the response.
+
+Without a leader's mailbox, a consumer that takes any replica's answer gets this one's.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 
 from kraft_trio.actors.context.epoch_context import NodeContext
 from kraft_trio.actors.context.shared_node_id import SharedNodeId
+from kraft_trio.actors.network.replica_reads import read_committed
 from kraft_trio.actors.peers.answers import Answer, Awaited, Ready
 from kraft_trio.actors.waiting.published import Published
 from kraft_trio.channels import Reply, deliver
@@ -86,7 +90,12 @@ class LeaderRequests:
             or self._invalid(request, partition)
             or leader_check(view, partition.current_leader_epoch)
         ) is not None:
-            reply.answer(self._refused_fetch(request, partition, error))
+            is_read = request.any_replica and request.replica_id < 0 and error is ErrorCode.not_leader_or_follower
+            reply.answer(
+                read_committed(self._log, view, request, partition, asker)
+                if is_read
+                else self._refused_fetch(request, partition, error)
+            )
         else:
             replica: ReplicaKey | None = None
             if request.replica_id >= 0:

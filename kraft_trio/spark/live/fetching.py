@@ -19,6 +19,7 @@ from kraft_trio.spark.live.quorum import (
     ask_leader,
     check_cluster,
 )
+from kraft_trio.spark.live.replica import ask_replica
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,13 @@ async def _round(
     async def lost(_leader: QuorumLeader, loss: str) -> str:
         return loss
 
+    async def records_of(replica: QuorumLeader) -> list[Fetched]:
+        check_cluster(wanted.cluster_id, replica)
+        return [fetched for fetched in await _answers(replica, position, wanted.end) if fetched.is_in_log]
+
+    # What a replica has trimmed, the leader may have.
+    if address.replicas and (found := await ask_replica(address, records_of, on_retry)):
+        return found
     return await ask_leader(address, question, when_lost=lost, on_retry=on_retry)
 
 
@@ -102,12 +110,12 @@ async def _answers(leader: QuorumLeader, position: int, end: int) -> list[Fetche
         while position < end and size < ROUND_BYTES:
             fetched = await leader.fetch(position, max_wait_ms=_MAX_WAIT_MS)
             if not fetched.is_in_log and fetched.log_start_offset <= position:
-                raise BehindError(f"the leader of epoch {leader.epoch} does not have offset {position}")
+                raise BehindError(f"{leader.name} does not have offset {position}")
             if fetched.is_in_log and not fetched.records:
                 if leader.high_watermark is not None and leader.high_watermark <= position:
                     known = f"knows offsets up to {leader.high_watermark} to be committed"
-                    raise BehindError(f"the leader of epoch {leader.epoch} {known}")
-                raise NetworkError(f"the leader of epoch {leader.epoch} does not know offset {position} as committed")
+                    raise BehindError(f"{leader.name} {known}")
+                raise NetworkError(f"{leader.name} does not know offset {position} as committed")
             answers.append(fetched)
             if not fetched.is_in_log:
                 break

@@ -74,6 +74,14 @@ QUORUM_OPTIONS = (
 
 LIVE_OPTIONS = (
     *QUORUM_OPTIONS,
+    Option(
+        "readReplicas",
+        endpoints,
+        "host:port,host:port,…",
+        (),
+        "followers or observers of kraft-trio that tasks fetch records from, to spare the leader",
+        "",
+    ),
     Option("subscribe", any_text, "a topic", "", "the quorum's topic, whose name is checked"),
     Option(
         "startingOffsets",
@@ -244,7 +252,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
             " that"
         )
     return LiveOptions(
-        address=attrs.evolve(address, topic_name=next(iter(named.values()), None)),
+        address=attrs.evolve(address, topic_name=next(iter(named.values()), None), replicas=values["readReplicas"]),
         starting=values["startingOffsets"] if starting_ms is None else FromTime(starting_ms, is_latest),
         ending=values["endingOffsets"] if ending_ms is None else FromTime(ending_ms, is_latest_without=True),
         min_per_trigger=least,

@@ -11,7 +11,7 @@ from kraft_trio.spark.options import EARLIEST, LATEST, FromTime, Place
 def committed_end(leader: QuorumLeader) -> int:
     """The committed end, exclusive.  Raises NetworkError while the leader does not know it."""
     if leader.high_watermark is None:
-        raise NetworkError(f"the leader of epoch {leader.epoch} has committed nothing in it yet")
+        raise NetworkError(f"{leader.name} has committed nothing in it yet")
     return leader.high_watermark
 
 
@@ -76,5 +76,5 @@ async def newest_position(leader: QuorumLeader, start: StreamPosition, up_to: in
         return start
     epoch = await leader.epoch_before(offset)
     if epoch is None:
-        raise NetworkError(f"the leader of epoch {leader.epoch} does not have offset {offset - 1}, which is committed")
+        raise NetworkError(f"{leader.name} does not have offset {offset - 1}, which is committed")
     return start.advanced_to(offset, epoch)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 CLIENT_ID: Final = "kraft-spark"
 FETCH_BYTES: Final = 2 * 1024 * 1024
-_RETRY_S: Final = 0.1
+RETRY_S: Final = 0.1
 
 
 class OtherClusterError(KraftError):
@@ -59,6 +59,8 @@ class QuorumAddress:
     timeout_ms: int
     """Time limit for finding a leader, or for the next records."""
     security: Security = Security()
+    replicas: tuple[Endpoint, ...] = ()
+    """Followers and observers to fetch records from, instead of the leader."""
     topic_name: str | None = None
     """The topic that the quorum must have; None if the user names none."""
 
@@ -100,6 +102,7 @@ class QuorumLeader:
         self.cluster_id = leader.cluster_id
         self.topic_name = leader.topic_name
         self.epoch = leader.epoch
+        self.name = f"the replica at {leader.endpoint}" if leader.any_replica else f"the leader of epoch {leader.epoch}"
         self.high_watermark: int | None = leader.high_watermark if leader.high_watermark >= 0 else None
         """Exclusive; never falls; None until a record of the leader's epoch has committed."""
         self.nodes = leader.nodes
@@ -152,9 +155,7 @@ class QuorumLeader:
             middle = (low + high) // 2
             fetched = await self.fetch(middle, max_bytes=1)
             if not fetched.records:
-                raise NetworkError(
-                    f"the leader of epoch {self.epoch} does not have offset {middle}, which is committed"
-                )
+                raise NetworkError(f"{self.name} does not have offset {middle}, which is committed")
             header = peek_header(fetched.records)
             if header.max_timestamp_ms >= timestamp_ms:
                 high, batch = min(middle, header.base_offset), fetched.records
@@ -204,11 +205,12 @@ async def quorum_leader(address: QuorumAddress, network: Network | None = None) 
         network=address.network() if network is None else network,
     )
     async with aclosing(await finder.find()) as leader:
-        _check_topic(address.topic_name, leader)
+        check_topic(address.topic_name, leader)
         yield QuorumLeader(leader)
 
 
-def _check_topic(expected: str | None, leader: LeaderConnection) -> None:
+def check_topic(expected: str | None, leader: LeaderConnection) -> None:
+    """Raise ConfigError for another topic than the user names."""
     if expected is not None and leader.topic_name != expected:
         raise ConfigError(f"topic {expected}: the quorum at {leader.endpoint} has only the topic {leader.topic_name}")
 
@@ -253,11 +255,11 @@ async def ask_leader(
             if _is_over(began_at, patience_ms):
                 raise NetworkError(f"quorum not reached within {patience_ms} ms: {error}") from error
         on_retry()
-        await trio.sleep(_RETRY_S)
+        await trio.sleep(RETRY_S)
 
 
 def _is_over(began_at: float, patience_ms: int) -> bool:
-    return trio.current_time() + _RETRY_S > began_at + patience_ms / 1000
+    return trio.current_time() + RETRY_S > began_at + patience_ms / 1000
 
 
 def check_cluster(expected: str | None, leader: QuorumLeader) -> None:

@@ -9,6 +9,8 @@ no voter, so that the leader can make it a voter when an administrator names not
 More serve read barriers (docs/explanation/protocol.md#read-barriers): a response has the round that a read waits for,
 and a voter's next Fetch returns it.  With it, the voter may promise to wait if it is elected
 (docs/explanation/protocol.md#read-leases).
+
+With another one, a consumer reads from any node, as with KIP-392, but without racks: it chooses the node.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.fields import (
     SHARED,
     VARIES,
+    Bool,
     ByTopic,
     Error,
     Int8,
@@ -102,6 +105,8 @@ class FetchRequest:
     """The round of the last response of this leader, or NO_ROUND."""
     read_lease_wait_ms: Annotated[Int32, Place(since=17, tag=10003)] = 0
     """How long the voter would commit nothing if it were elected.  Only with a round, and 0 without leases."""
+    any_replica: Annotated[Bool, Place(since=12, tag=10004)] = False
+    """Whether a consumer takes the answer of a node that does not lead, up to the high watermark that it knows."""
 
 
 @attrs.frozen

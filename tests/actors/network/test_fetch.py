@@ -12,6 +12,7 @@ import trio.testing
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.simulation import Cluster
+from kraft_trio.storage.batches.batch_header import peek_header
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in, values_of
 from tests.support.on_cluster import on_cluster
@@ -163,6 +164,40 @@ async def test_consumers_read_the_leader_up_to_the_high_watermark(cluster: Clust
         assert (read.high_watermark, at_the_end.records) == (offset + 1, b"")
         assert beyond.error == ErrorCode.offset_out_of_range
         nursery.cancel_scope.cancel()
+
+
+@on_cluster(observers=1)
+async def test_a_consumer_may_read_any_replica_up_to_the_high_watermark_that_it_knows(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    (offset,) = await leader.append([b"committed"])
+    await cluster.wait_until_alike()
+    follower, observer = (cluster.nodes[node_id] for node_id in (cluster.others(leader)[0].key.id, 4))
+    cut_off = {follower.key.id, observer.key.id}
+    cluster.partition(cut_off, set(cluster.nodes) - cut_off)
+    await leader.append([b"later"])
+    for node in (leader, follower, observer):
+        known = offset + (2 if node is leader else 1)
+        async with RawClient.connected(cluster, node.key.id) as client:
+            read = await client.fetch(offset, any_replica=True)
+            beyond = await client.fetch(offset + 1, any_replica=True, max_wait_ms=60_000)
+            small = await client.fetch(0, any_replica=True, max_bytes=1)
+            as_replica = await client.fetch(
+                offset, any_replica=True, replica=OBSERVER, epoch=node.view.epoch, last_fetched_epoch=0
+            )
+        assert values_of(read.records)[:1] == [(offset, b"committed")]
+        assert (read.error, read.high_watermark, read.leader_id) == (ErrorCode.none, known, leader.key.id)
+        assert len(values_of(beyond.records)) == known - offset - 1
+        assert peek_header(small.records).base_offset == 0
+        assert (as_replica.error == ErrorCode.none) == (node is leader), "a replica fetches from the leader alone"
+
+
+@on_cluster()
+async def test_a_replica_has_no_records_below_its_logs_start(cluster: Cluster) -> None:
+    leader = await cluster.wait_for_leader()
+    follower = cluster.others(leader)[0]
+    async with RawClient.connected(cluster, follower.key.id) as client:
+        answer = await client.fetch(-1, any_replica=True)
+    assert (answer.error, answer.records) == (ErrorCode.offset_out_of_range, b"")
 
 
 @on_cluster(voters=1)

@@ -9,7 +9,10 @@ from pyspark.sql import SparkSession
 
 from harness.kafka import why_no_kafka
 from harness.waiting import wait_until
+from kraft_trio.errors import RefusedError
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
+from tests.spark.live.reading import latest, make_reader_of
+from tests.spark.live.reading import rows as rows_of
 from tests.spark.live.to_parquet import SECONDS
 
 pytestmark = [
@@ -43,6 +46,13 @@ def test_the_stream_goes_on_when_another_controller_leads(
         assert changed.returncode == 0, changed.stderr
     wait_until("the other controller leads alone", lambda: controllers.leads_alone(2), JVM_SECONDS)
     write_what_is_there()
+
+    asked = make_reader_of(f"127.0.0.1:{controllers.ports[2]}", readReplicas=f"127.0.0.1:{controllers.ports[1]}")
+    start = asked.initialOffset()
+    with pytest.raises(
+        RefusedError, match=r"readReplicas: .* is one of Kafka's controllers, which give records as the"
+    ):
+        rows_of(asked, start, latest(asked, start))
 
     written = spark.read.parquet(output)
     assert [row.cluster_id for row in written.select("cluster_id").distinct().collect()] == [controllers.cluster_id]

@@ -43,6 +43,19 @@ def test_everything_committed_is_read_once(one: Quorum) -> None:
     assert rows(reader, end, end) == []
 
 
+def test_an_observer_spares_the_leader(make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(1, 1)
+    quorum.start()
+    quorum.produce([f"{index}" for index in range(25)])
+    quorum.wait_until_caught_up()
+    reader = make_reader(quorum, readReplicas=str(quorum.nodes[2].endpoint))
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, latest(reader, start))
+    quorum.nodes[1].kill()
+    read = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+    assert [(row["offset"], row["value"]) for row in read] == committed_rows(quorum.nodes[1])
+
+
 def test_progress_tells_what_is_committed_even_if_little_is_read(one: Quorum) -> None:
     reader = make_reader(one)
     assert reader.reportLatestOffset() is None
