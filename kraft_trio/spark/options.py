@@ -369,8 +369,8 @@ READ_OPTIONS = (
         boolean,
         "true or false",
         True,
-        "skips data that filters exclude by offset, epoch, time, replica or `control`, if "
-        "`spark.sql.python.filterPushdown.enabled` is true",
+        "skips data that filters exclude by offset, epoch, time, replica or `control`, and applies comparisons with a "
+        "constant, which `explain` shows, if `spark.sql.python.filterPushdown.enabled` is true",
     ),
 )
 """The options of the batch source `kraft`."""

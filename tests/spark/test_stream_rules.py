@@ -341,6 +341,7 @@ def test_a_batch_query_reads_the_offsets_that_filters_leave(
 ) -> None:
     schema = StructType([StructField("OFFSET", LongType())])
     reader = make_live_reader({"bootstrapControllers": "one:1", **PATIENCE}, schema)
-    assert list(reader.pushFilters(filters)) == filters
+    of_spark = (GreaterThan(("epoch",), 100), LessThan(("OFFSET",), 25.5), Not(EqualTo(("OFFSET",), 8)))
+    assert list(reader.pushFilters(filters)) == [filter for filter in filters if filter in of_spark]
     rows = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
     assert rows == [{"OFFSET": offset} for offset in expected]

@@ -26,6 +26,7 @@ from kraft_trio.errors import ConfigError
 from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import NO_BEGINNING, NO_END, BatchFilter
 from kraft_trio.spark.directories.partitions import DirectoryReader, checked_options, on_request
+from kraft_trio.spark.exact_filters import ExactFilters
 from kraft_trio.spark.schemas import CONTENTS, REPLICA
 from kraft_trio.spark.table_properties import NO_PATH
 
@@ -46,7 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-COMPARISONS = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
+Comparison = EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
 Push = Callable[[list[Filter]], Iterable[Filter]]
 
 
@@ -68,7 +69,7 @@ class WhenAllowed:
 
 def offsets_of(filter: Filter, known: Mapping[str, str]) -> tuple[int, int]:
     """The record offsets that a filter leaves, with an exclusive end; `known` has the known name of each column."""
-    if not isinstance(filter, COMPARISONS):
+    if not isinstance(filter, Comparison):
         return 0, NO_END
     if known.get(filter.attribute[0]) != "offset" or type(filter.value) is not int:
         return 0, NO_END
@@ -91,7 +92,7 @@ def times_of(filter: Filter) -> tuple[int, int]:
 
     Rounded outwards to a millisecond; records have no finer times.
     """
-    if not isinstance(filter, COMPARISONS) or not isinstance(filter.value, datetime) or filter.value.tzinfo is None:
+    if not isinstance(filter, Comparison) or not isinstance(filter.value, datetime) or filter.value.tzinfo is None:
         return NO_BEGINNING, NO_END
     at = (filter.value - _EPOCH) // _MILLISECOND
     first = NO_BEGINNING if isinstance(filter, LessThan | LessThanOrEqual) else at
@@ -101,8 +102,7 @@ def times_of(filter: Filter) -> tuple[int, int]:
 class FilteringReader(DirectoryReader):
     """Skips replicas, segments and batches that a filter excludes.
 
-    Spark applies every filter to the rows again.  The reader returns fewer rows than without filters, but all that
-    match.
+    It applies those filters to its rows that it can apply exactly, and leaves the others to Spark.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -115,9 +115,10 @@ class FilteringReader(DirectoryReader):
         self._spelled = tuple(schema.names)
         """The columns' names as the user writes them."""
         self._known = dict(zip(self._spelled, known.names, strict=True))
+        self._exact = ExactFilters(dict(zip(self._spelled, self._plan.schema.types, strict=True)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return (batch.rename_columns(self._spelled) for batch in super().read(partition))
+        return self._exact.rows_of(batch.rename_columns(self._spelled) for batch in super().read(partition))
 
     @property
     def pushFilters(self) -> WhenAllowed:
@@ -126,7 +127,7 @@ class FilteringReader(DirectoryReader):
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
         for filter in filters:
             self._narrow(filter)
-        return filters
+        return self._exact.push(filters)
 
     def _narrow(self, filter: Filter) -> None:
         self._narrow_times(filter)
@@ -172,7 +173,7 @@ class FilteringReader(DirectoryReader):
         self._want(wanted)
 
     def _narrow_times(self, filter: Filter) -> None:
-        name = self._name_of(filter.attribute) if isinstance(filter, COMPARISONS) else None
+        name = self._name_of(filter.attribute) if isinstance(filter, Comparison) else None
         if name in (_TIME, _LATEST_TIME):
             first_ms, last_ms = times_of(filter)
             wanted = self._plan.wanted

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.decoding.batch_filter import NO_END
 from kraft_trio.spark.directories.filters import WhenAllowed, offsets_of
+from kraft_trio.spark.exact_filters import ExactFilters
 from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.options import LiveOptions, read_batch_options
 from kraft_trio.spark.live.planning import offset_at
@@ -34,12 +35,13 @@ class LiveReader(DataSourceReader):
     def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
         self._options = options
         self._rows = rows
+        self._exact = ExactFilters(dict(zip(rows.spelled, rows.schema.types, strict=True)))
         self._wanted = (0, NO_END)
         """The offsets that filters leave; the end is exclusive."""
 
     @property
     def pushFilters(self) -> WhenAllowed:
-        """Reads only the offsets that filters leave; Spark applies the filters again."""
+        """Reads only the offsets that filters leave, and applies what filters it can exactly."""
         return WhenAllowed(self._push)
 
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -47,7 +49,7 @@ class LiveReader(DataSourceReader):
         for filter in filters:
             first, end = offsets_of(filter, known)
             self._wanted = max(self._wanted[0], first), min(self._wanted[1], end)
-        return filters
+        return self._exact.push(filters)
 
     def partitions(self) -> list[InputPartition]:
         """Raises NetworkError if no leader is found within `timeoutMs`, OffsetOutOfRangeError."""
@@ -65,4 +67,6 @@ class LiveReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes its own partition if there is none.
-        return read_partition(partition, self._rows) if isinstance(partition, LogPartition) else iter(())
+        if not isinstance(partition, LogPartition):
+            return iter(())
+        return self._exact.rows_of(read_partition(partition, self._rows))
