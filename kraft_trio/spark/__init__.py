@@ -37,8 +37,9 @@ def session(
     Finds a Java like `kraft_trio.spark.java.use_java`.  The caller stops the session.  Raises StorageError if no Java
     is found; ImportError without the extra `spark`.
     """
-    from kraft_trio.spark.spark_session import make_session
+    from kraft_trio.spark.spark_session import finds_sources, make_session
 
     spark = make_session(master, app_name, settings or {})
-    register(spark)
+    if not finds_sources():
+        register(spark)
     return spark

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -28,6 +30,24 @@ IN_ONE_PROCESS: Mapping[str, str] = {
     "spark.locality.wait": "0s",
 }
 """Further settings for a master `local[…]`."""
+
+
+_MODULES: Final = ("pyspark_kraft", "pyspark_kraft_trace")
+
+
+def finds_sources() -> bool:
+    """Whether Spark's Python finds the sources by the names of their modules; to register them too gives warnings.
+
+    Spark does not look for them if the path of its Python contains a blank.
+    """
+    python = os.environ.get("PYSPARK_PYTHON", "python3")
+    if any(character.isspace() for character in python):
+        return False
+    look = f"from importlib.util import find_spec; assert all(map(find_spec, {_MODULES}))"
+    try:
+        return subprocess.run([python, "-c", look], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def make_session(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
