@@ -65,6 +65,34 @@ def whole_number(minimum: int = 0, maximum: int = 2**63 - 1) -> Callable[[str], 
     return read
 
 
+def flag(name: str, meaning: str, default: bool = False, contents: tuple[str, ...] = ()) -> Option:
+    """An option that is true or false."""
+    return Option(name, boolean, "true or false", default, meaning, contents=contents)
+
+
+def count(name: str, what: str, meaning: str, default: int | None = None) -> Option:
+    """An option that is a number of something, 1 or more."""
+    return Option(name, whole_number(1), f"{what}, 1 or more", default, meaning, "" if default is None else None)
+
+
+_OPTION: Final = "kraft_trio.spark.option"
+
+
+def field(option: Option) -> Any:
+    """A field of an attrs class with that option's value; see `options_in` and `fields_of`."""
+    return attrs.field(metadata={_OPTION: option})
+
+
+def options_in(cls: type[attrs.AttrsInstance]) -> tuple[Option, ...]:
+    """The options of a class's fields, in their order."""
+    return tuple(one.metadata[_OPTION] for one in attrs.fields(cls) if _OPTION in one.metadata)
+
+
+def fields_of(cls: type[attrs.AttrsInstance], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a class's fields, from the values by option."""
+    return {one.name: values[one.metadata[_OPTION].name] for one in attrs.fields(cls) if _OPTION in one.metadata}
+
+
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
@@ -331,17 +359,8 @@ READ_OPTIONS = (
         "",
         OF_BATCHES,
     ),
-    Option(
-        "includeHeaders",
-        boolean,
-        "true or false",
-        False,
-        "adds the column `headers`",
-        contents=OF_RECORDS,
-    ),
-    Option(
-        KAFKA_COLUMNS, boolean, "true or false", False, KAFKA_COLUMNS_MEANING, contents=("records", "snapshot-records")
-    ),
+    flag("includeHeaders", "adds the column `headers`", contents=OF_RECORDS),
+    flag(KAFKA_COLUMNS, KAFKA_COLUMNS_MEANING, contents=("records", "snapshot-records")),
     Option(
         "value.format",
         choice("raw", "msgpack"),
@@ -350,13 +369,7 @@ READ_OPTIONS = (
         "msgpack: the entries of map values become columns",
         contents=OF_RECORDS,
     ),
-    Option(
-        "allowMixedClusters",
-        boolean,
-        "true or false",
-        False,
-        "allows directories of several clusters",
-    ),
+    flag("allowMixedClusters", "allows directories of several clusters"),
     Option(
         "maxPartitionBytes",
         whole_number(1),
@@ -364,13 +377,11 @@ READ_OPTIONS = (
         64 * 1024 * 1024,
         "size of a task; larger if a query would have more than 100,000 tasks",
     ),
-    Option(
+    flag(
         "pushFilters",
-        boolean,
-        "true or false",
-        True,
         "skips data that filters exclude by offset, epoch, time, replica or `control`, and applies comparisons with a "
         "constant, which `explain` shows, if `spark.sql.python.filterPushdown.enabled` is true",
+        default=True,
     ),
 )
 """The options of the batch source `kraft`."""

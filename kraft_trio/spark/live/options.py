@@ -23,9 +23,13 @@ from kraft_trio.spark.options import (
     Option,
     Place,
     any_text,
-    boolean,
     choice,
+    count,
     duration_ms,
+    field,
+    fields_of,
+    flag,
+    options_in,
     place,
     read_options,
     shown_value,
@@ -61,16 +65,140 @@ QUORUM_OPTIONS = (
         "",
         also=BOOTSTRAP_SERVERS,
     ),
-    Option("requestTimeoutMs", whole_number(1), "milliseconds, 1 or more", 2000, "time limit for a node's answer"),
-    Option(
-        "timeoutMs",
-        whole_number(1),
-        "milliseconds, 1 or more",
-        60_000,
-        "time limit for finding a leader, records or a commit",
-    ),
+    count("requestTimeoutMs", "milliseconds", "time limit for a node's answer", 2000),
+    count("timeoutMs", "milliseconds", "time limit for finding a leader, records or a commit", 60_000),
 )
 """The options for every use of a live quorum."""
+
+_OFFSETS: Final = "a number of offsets"
+
+
+@attrs.frozen(kw_only=True)
+class LiveOptions:
+    """The parsed options of a reader.  Can be pickled."""
+
+    address: QuorumAddress
+    starting_offsets: Place = field(
+        Option(
+            "startingOffsets",
+            place(EARLIEST, LATEST),
+            f"earliest, latest, {OFFSET}",
+            EARLIEST,
+            "where a new query begins, inclusive; a checkpoint takes precedence",
+        )
+    )
+    ending_offsets: Place = field(
+        Option(
+            "endingOffsets",
+            place(LATEST),
+            f"latest, {OFFSET}",
+            LATEST,
+            "where a batch query ends, exclusive; latest is the high watermark",
+        )
+    )
+    starting_ms: int | None = field(
+        Option(
+            "startingTimestamp",
+            whole_number(),
+            "milliseconds since 1970",
+            None,
+            "where a new query begins: at the first record of that time or a later one, instead of `startingOffsets`",
+            "",
+        )
+    )
+    ending_ms: int | None = field(
+        Option(
+            "endingTimestamp",
+            whole_number(),
+            "milliseconds since 1970",
+            None,
+            "where a batch query ends: before the first record of that time or a later one, instead of `endingOffsets`",
+            "",
+        )
+    )
+    strategy: str = field(
+        Option(
+            "startingOffsetsByTimestampStrategy",
+            choice("error", LATEST),
+            "error or latest",
+            "error",
+            "without a record at or after `startingTimestamp`: an error, or the committed end",
+        )
+    )
+    min_per_trigger: int | None = field(
+        count(
+            "minOffsetsPerTrigger",
+            _OFFSETS,
+            "minimum offsets per micro-batch, until `maxTriggerDelay` is over; AvailableNow has no minimum",
+        )
+    )
+    max_trigger_delay_ms: int = field(
+        Option(
+            "maxTriggerDelay",
+            duration_ms,
+            "a duration such as 90s or 15m",
+            15 * 60_000,
+            "how long records may wait for `minOffsetsPerTrigger` since the last micro-batch with records",
+            "15m",
+        )
+    )
+    max_per_trigger: int | None = field(
+        count("maxOffsetsPerTrigger", _OFFSETS, "maximum offsets per micro-batch; by default all committed ones")
+    )
+    max_per_partition: int = field(
+        count("maxOffsetsPerPartition", _OFFSETS, "maximum offsets per task", 100_000),
+    )
+    min_partitions: int = field(
+        count("minPartitions", "a number of partitions", "minimum tasks per micro-batch with that many offsets", 1)
+    )
+    fail_on_data_loss: bool = field(
+        flag(
+            "failOnDataLoss",
+            "if records are lost before they are read: true ends the query, false warns and continues at the log's "
+            "start",
+            default=True,
+        )
+    )
+    include_headers: bool = field(flag("includeHeaders", "adds the column `headers`"))
+    include_kafka_columns: bool = field(flag(KAFKA_COLUMNS, KAFKA_COLUMNS_MEANING))
+    include_retries: bool = field(flag("includeRetries", "adds the column `retries`"))
+    include_control: bool = field(flag("includeControl", "includes control records"))
+    value_format: str = field(
+        Option(
+            "value.format",
+            choice("raw", "msgpack"),
+            "raw or msgpack",
+            "raw",
+            "msgpack: other columns of the given schema come from the values",
+        )
+    )
+    mode: str = field(
+        Option(
+            "mode",
+            choice("PERMISSIVE", "FAILFAST"),
+            "PERMISSIVE or FAILFAST",
+            "PERMISSIVE",
+            "a value that does not fit the columns: nulls, or an error that ends the query",
+        )
+    )
+
+    @property
+    def starting(self) -> Place | FromTime:
+        is_latest = self.strategy == LATEST
+        return self.starting_offsets if self.starting_ms is None else FromTime(self.starting_ms, is_latest)
+
+    @property
+    def ending(self) -> Place | FromTime:
+        return self.ending_offsets if self.ending_ms is None else FromTime(self.ending_ms, is_latest_without=True)
+
+    @property
+    def is_msgpack(self) -> bool:
+        return self.value_format == "msgpack"
+
+    @property
+    def is_failfast(self) -> bool:
+        return self.mode == "FAILFAST"
+
 
 LIVE_OPTIONS = (
     *QUORUM_OPTIONS,
@@ -83,129 +211,9 @@ LIVE_OPTIONS = (
         "",
     ),
     Option("subscribe", any_text, "a topic", "", "the quorum's topic, whose name is checked"),
-    Option(
-        "startingOffsets",
-        place(EARLIEST, LATEST),
-        f"earliest, latest, {OFFSET}",
-        EARLIEST,
-        "where a new query begins, inclusive; a checkpoint takes precedence",
-    ),
-    Option(
-        "endingOffsets",
-        place(LATEST),
-        f"latest, {OFFSET}",
-        LATEST,
-        "where a batch query ends, exclusive; latest is the high watermark",
-    ),
-    Option(
-        "startingTimestamp",
-        whole_number(),
-        "milliseconds since 1970",
-        None,
-        "where a new query begins: at the first record of that time or a later one, instead of `startingOffsets`",
-        "",
-    ),
-    Option(
-        "endingTimestamp",
-        whole_number(),
-        "milliseconds since 1970",
-        None,
-        "where a batch query ends: before the first record of that time or a later one, instead of `endingOffsets`",
-        "",
-    ),
-    Option(
-        "startingOffsetsByTimestampStrategy",
-        choice("error", "latest"),
-        "error or latest",
-        "error",
-        "without a record at or after `startingTimestamp`: an error, or the committed end",
-    ),
-    Option(
-        "minOffsetsPerTrigger",
-        whole_number(1),
-        "a number of offsets, 1 or more",
-        None,
-        "minimum offsets per micro-batch, until `maxTriggerDelay` is over; AvailableNow has no minimum",
-        "",
-    ),
-    Option(
-        "maxTriggerDelay",
-        duration_ms,
-        "a duration such as 90s or 15m",
-        15 * 60_000,
-        "how long records may wait for `minOffsetsPerTrigger` since the last micro-batch with records",
-        "15m",
-    ),
-    Option(
-        "maxOffsetsPerTrigger",
-        whole_number(1),
-        "a number of offsets, 1 or more",
-        None,
-        "maximum offsets per micro-batch; by default all committed ones",
-        "",
-    ),
-    Option(
-        "maxOffsetsPerPartition",
-        whole_number(1),
-        "a number of offsets, 1 or more",
-        100_000,
-        "maximum offsets per task",
-    ),
-    Option(
-        "minPartitions",
-        whole_number(1),
-        "a number of partitions, 1 or more",
-        1,
-        "minimum tasks per micro-batch with that many offsets",
-    ),
-    Option(
-        "failOnDataLoss",
-        boolean,
-        "true or false",
-        True,
-        "if records are lost before they are read: true ends the query, false warns and continues at the log's start",
-    ),
-    Option("includeHeaders", boolean, "true or false", False, "adds the column `headers`"),
-    Option(KAFKA_COLUMNS, boolean, "true or false", False, KAFKA_COLUMNS_MEANING),
-    Option("includeRetries", boolean, "true or false", False, "adds the column `retries`"),
-    Option("includeControl", boolean, "true or false", False, "includes control records"),
-    Option(
-        "value.format",
-        choice("raw", "msgpack"),
-        "raw or msgpack",
-        "raw",
-        "msgpack: other columns of the given schema come from the values",
-    ),
-    Option(
-        "mode",
-        choice("PERMISSIVE", "FAILFAST"),
-        "PERMISSIVE or FAILFAST",
-        "PERMISSIVE",
-        "a value that does not fit the columns: nulls, or an error that ends the query",
-    ),
+    *options_in(LiveOptions),
 )
 """The options for reading."""
-
-
-@attrs.frozen
-class LiveOptions:
-    """The parsed options of a reader.  Can be pickled."""
-
-    address: QuorumAddress
-    starting: Place | FromTime
-    ending: Place | FromTime
-    min_per_trigger: int | None
-    max_trigger_delay_ms: int
-    max_per_trigger: int | None
-    max_per_partition: int
-    min_partitions: int
-    fail_on_data_loss: bool
-    include_headers: bool
-    include_kafka_columns: bool
-    include_retries: bool
-    include_control: bool
-    is_msgpack: bool
-    is_failfast: bool
 
 
 _NOT_SERVED: Final = {
@@ -243,31 +251,15 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         raise ConfigError(
             f"format {SOURCE}: options {', '.join(named)}: name the topics {', '.join(named.values())}, expected one"
         )
-    starting_ms, ending_ms = values["startingTimestamp"], values["endingTimestamp"]
-    is_latest = values["startingOffsetsByTimestampStrategy"] == "latest"
-    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
+    address = attrs.evolve(address, topic_name=next(iter(named.values()), None), replicas=values["readReplicas"])
+    options = LiveOptions(address=address, **fields_of(LiveOptions, values))
+    least, most = options.min_per_trigger, options.max_per_trigger
     if least is not None and most is not None and least > most:
         raise ConfigError(
             f"format {SOURCE}: option minOffsetsPerTrigger={least}: above maxOffsetsPerTrigger={most}, expected at most"
             " that"
         )
-    return LiveOptions(
-        address=attrs.evolve(address, topic_name=next(iter(named.values()), None), replicas=values["readReplicas"]),
-        starting=values["startingOffsets"] if starting_ms is None else FromTime(starting_ms, is_latest),
-        ending=values["endingOffsets"] if ending_ms is None else FromTime(ending_ms, is_latest_without=True),
-        min_per_trigger=least,
-        max_trigger_delay_ms=values["maxTriggerDelay"],
-        max_per_trigger=most,
-        max_per_partition=values["maxOffsetsPerPartition"],
-        min_partitions=values["minPartitions"],
-        fail_on_data_loss=values["failOnDataLoss"],
-        include_headers=values["includeHeaders"],
-        include_kafka_columns=values[KAFKA_COLUMNS],
-        include_retries=values["includeRetries"],
-        include_control=values["includeControl"],
-        is_msgpack=values["value.format"] == "msgpack",
-        is_failfast=values["mode"] == "FAILFAST",
-    )
+    return options
 
 
 def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
@@ -282,14 +274,13 @@ def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
             f"{BOOTSTRAP}, for the quorum that writes it, or spark.read instead of readStream"
         )
     options = read_live_options(given)
-    if options.ending != LATEST:
-        ending = f"endingOffsets={options.ending}"
-        if isinstance(options.ending, FromTime):
-            ending = f"endingTimestamp={options.ending.timestamp_ms}"
-        raise ConfigError(
-            f"format {SOURCE}: option {ending}: a stream has no such end, expected latest, or spark.read instead of "
-            "readStream"
-        )
+    ends = {"endingOffsets": options.ending_offsets, "endingTimestamp": options.ending_ms}
+    for name, end in ends.items():
+        if end not in (None, LATEST):
+            raise ConfigError(
+                f"format {SOURCE}: option {name}={end}: a stream has no such end, expected latest, or spark.read "
+                "instead of readStream"
+            )
     return options
 
 

@@ -10,42 +10,68 @@ import attrs
 from kraft_trio.errors import ConfigError
 from kraft_trio.spark.live.options import QUORUM_OPTIONS, SOURCE, read_quorum_options
 from kraft_trio.spark.live.quorum import QuorumAddress
-from kraft_trio.spark.options import Option, any_text, boolean, choice, whole_number
+from kraft_trio.spark.options import Option, any_text, choice, field, fields_of, flag, options_in, whole_number
 from kraft_trio.spark.writing.identity import Write
 
 _SMALLEST_BATCH_BYTES: Final = 1024
 
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """The parsed options of a writer.  Can be pickled."""
+
+    address: QuorumAddress
+    named_write: Write | None
+    """What the user called a batch write."""
+    value_format: str = field(
+        Option(
+            "value.format",
+            choice("raw", "msgpack"),
+            "raw or msgpack",
+            "raw",
+            "msgpack: all columns except `key` form the value, as a map by name",
+        )
+    )
+    max_batch_bytes: int = field(
+        Option(
+            "maxBatchBytes",
+            whole_number(_SMALLEST_BATCH_BYTES),
+            f"bytes, {_SMALLEST_BATCH_BYTES} or more",
+            1048588,
+            "maximum size of a batch; at most the quorum's `message.max.bytes`",
+        )
+    )
+    is_exactly_once: bool = field(
+        flag(
+            "exactlyOnce", "false: a repeated attempt appends its rows again, also if they are other rows", default=True
+        )
+    )
+    sorts_rows: bool = field(
+        flag(
+            "sortRows",
+            "sorts a partition's rows by key and value, in memory: for queries whose order of rows changes when "
+            "repeated",
+        )
+    )
+    offsets_path: str = field(
+        Option(
+            "offsetsPath",
+            any_text,
+            "a path or a URL",
+            "",
+            "a directory in which the driver tells the offsets of each write, in a JSON file",
+        )
+    )
+
+    @property
+    def is_msgpack(self) -> bool:
+        return self.value_format == "msgpack"
+
+
 WRITE_OPTIONS = (
     *QUORUM_OPTIONS,
     Option("topic", any_text, "a topic", "", "the quorum's topic, whose name is checked"),
-    Option(
-        "value.format",
-        choice("raw", "msgpack"),
-        "raw or msgpack",
-        "raw",
-        "msgpack: all columns except `key` form the value, as a map by name",
-    ),
-    Option(
-        "maxBatchBytes",
-        whole_number(_SMALLEST_BATCH_BYTES),
-        f"bytes, {_SMALLEST_BATCH_BYTES} or more",
-        1048588,
-        "maximum size of a batch; at most the quorum's `message.max.bytes`",
-    ),
-    Option(
-        "exactlyOnce",
-        boolean,
-        "true or false",
-        True,
-        "false: a repeated attempt appends its rows again, also if they are other rows",
-    ),
-    Option(
-        "sortRows",
-        boolean,
-        "true or false",
-        False,
-        "sorts a partition's rows by key and value, in memory: for queries whose order of rows changes when repeated",
-    ),
+    *options_in(WriteOptions),
     Option(
         "txnAppId",
         any_text,
@@ -61,28 +87,7 @@ WRITE_OPTIONS = (
         "batch writes: number of the write among those of `txnAppId`; may only rise",
         "",
     ),
-    Option(
-        "offsetsPath",
-        any_text,
-        "a path or a URL",
-        "",
-        "a directory in which the driver tells the offsets of each write, in a JSON file",
-    ),
 )
-
-
-@attrs.frozen
-class WriteOptions:
-    """The parsed options of a writer.  Can be pickled."""
-
-    address: QuorumAddress
-    is_msgpack: bool
-    max_batch_bytes: int
-    is_exactly_once: bool = True
-    sorts_rows: bool = False
-    named_write: Write | None = None
-    """What the user called a batch write."""
-    offsets_path: str = ""
 
 
 def read_write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -97,13 +102,9 @@ def read_write_options(given: Mapping[str, str]) -> WriteOptions:
     if name and not is_exactly_once:
         raise ConfigError(f"format {SOURCE}: option txnAppId={name}, expected none with exactlyOnce=false")
     return WriteOptions(
-        attrs.evolve(address, topic_name=values["topic"] or None),
-        values["value.format"] == "msgpack",
-        values["maxBatchBytes"],
-        is_exactly_once,
-        values["sortRows"],
-        Write(name, version) if name else None,
-        values["offsetsPath"],
+        address=attrs.evolve(address, topic_name=values["topic"] or None),
+        named_write=Write(name, version) if name else None,
+        **fields_of(WriteOptions, values),
     )
 
 
