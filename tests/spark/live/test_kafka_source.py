@@ -65,3 +65,7 @@ def test_the_stream_goes_on_when_another_controller_leads(
     assert len({row.epoch for row in streamed}) >= 2, "of both leaders"
     assert {"LeaderChange", "KRaftVersion", "Voters"} <= {row.control_type for row in streamed}
     assert any(row.value is not None and not row.control for row in streamed), "of Kafka's own metadata"
+    times_ms = {row.offset: round(row.timestamp.timestamp() * 1000) for row in streamed}
+    wanted_ms = times_ms[len(times_ms) // 2]
+    asked = make_reader_of(f"127.0.0.1:{controllers.ports[2]}", startingTimestamp=str(wanted_ms))
+    assert asked.initialOffset()["offset"] == min(offset for offset, ms in times_ms.items() if ms >= wanted_ms)
