@@ -101,7 +101,9 @@ def _set_up(context: ssl.SSLContext, tls: TlsFields, store: KeyStore | None) -> 
                 # Without a password OpenSSL would ask the terminal.
                 context.load_cert_chain(path, password=store.password)
         except (ssl.SSLError, OSError) as error:
-            raise _refused("keystore_location", tls.keystore_location, _reason(error, store.pem)) from error
+            is_inline = bool(tls.keystore_certificate_chain)
+            field, value = ("certificate_chain", "...") if is_inline else ("location", tls.keystore_location)
+            raise _refused(f"keystore_{field}", value, _reason(error, store.pem)) from error
 
 
 def _trust(context: ssl.SSLContext, tls: TlsFields, purpose: ssl.Purpose) -> None:

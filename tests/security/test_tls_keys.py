@@ -67,6 +67,10 @@ def test_a_refusal_names_key_and_value(key: str, value: str, message: str) -> No
         ({"ssl.enabled.protocols": ""}, "ssl.enabled.protocols=: at least one version is needed"),
         ({"ssl.keystore.type": "PKCS12", "ssl.keystore.password": PASSWORD}, "or ssl.keystore.password does not fit"),
         ({"ssl.keystore.key": PASSWORD}, "ssl.keystore.certificate.chain=: a private key and its certificate chain"),
+        (
+            {"ssl.keystore.key": PASSWORD, "ssl.keystore.certificate.chain": "no PEM"},
+            "ssl.keystore.certificate.chain=...: no private key and no certificate in PEM in it",
+        ),
     ],
 )
 def test_a_store_that_cannot_be_used_is_refused(

@@ -60,6 +60,22 @@ def test_a_schema_options_and_filters_that_are_pushed(spark: SparkSession, tmp_p
         reader.load(str(path)).collect()
 
 
+def test_explain_shows_the_filters_that_the_reader_applies(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbered records are of ten times, ten to a batch, and later than 1,000,000 ms by the batch's offset."""
+    path = make_node(tmp_path, 1, (0, numbered(0, 100)))
+    frame = spark.read.format("kraft").load(str(path))
+    late = frame.where("timestamp > timestamp'1970-01-01T00:16:40.080Z' and offset <= 95 and error is null")
+    late.explain("formatted")
+    shown = capsys.readouterr().out
+    [pushed] = re.findall(r"PushedFilters: \[(.*)\]", shown)
+    assert "LessThanOrEqual(offset,95)" in pushed
+    assert "GreaterThan(timestamp,1970-01-01" in pushed
+    assert "IsNull" not in pushed
+    assert [row.offset for row in late.orderBy("offset").collect()] == list(range(90, 96))
+
+
 def test_an_option_that_is_wrong_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="option contents=batches: there is no such option"):
         spark.read.format("kraft").option("contents", "batches").load(str(tmp_path))

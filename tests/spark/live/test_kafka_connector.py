@@ -31,6 +31,29 @@ def test_a_program_prints_what_it_says(spark: SparkSession, make_quorum: MakeQuo
     assert run_program(tmp_path / "program.py").strip() == shown.output.strip()
 
 
+def test_rows_and_options_of_the_connector_are_those_of_kraft(spark: SparkSession, make_quorum: MakeQuorum) -> None:
+    quorum = make_quorum(1, is_steady=True)
+    quorum.start()
+    quorum.produce(["first", "second"])
+    log = {
+        "kafka.bootstrap.servers": quorum.bootstrap_servers,
+        "subscribe": TOPIC,
+        "startingOffsets": f'{{"{TOPIC}": {{"0": -2}}}}',
+        "includeHeaders": "true",
+    }
+    theirs = spark.read.format("kafka").options(**log).load()
+    before = theirs.collect()
+    target = {"kafka.bootstrap.servers": quorum.bootstrap_servers, "topic": TOPIC}
+    theirs.write.format("kraft").options(**target).mode("append").save()
+    written = theirs.orderBy("offset").collect()
+    assert [bytes(row.value) for row in written] == [b"first", b"second"] * 2
+    ours = spark.read.format("kraft").options(**log, includeKafkaColumns="true").load()
+    columns = [name for name in theirs.columns if name != "headers"]
+    assert ours.select(*columns).orderBy("offset").collect() == theirs.select(*columns).orderBy("offset").collect()
+    assert ours.select("headers").schema.simpleString() == theirs.select("headers").schema.simpleString()
+    assert len(before) == 2
+
+
 @pytest.mark.nightly
 def test_a_stream_and_writers_go_on_when_another_node_leads(
     spark: SparkSession, make_quorum: MakeQuorum, tmp_path: Path
