@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kraft_trio.cli.audit_display import AuditProgress, show
+from kraft_trio.cli.audit_display import AuditProgress, show, show_json
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError, StorageError
@@ -55,6 +55,27 @@ class AuditFailedError(KraftError):
     help="Spark keeps decoded data in a new folder in DIR, a path or URL that executors share.  By default, TMPDIR.",
 )
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
+@click.option(
+    "--expect-voters",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="It is an error if fewer than N voters of a cluster have a directory.",
+)
+@click.option(
+    "--max-lag",
+    type=click.IntRange(min=0),
+    metavar="OFFSETS",
+    help="It is an error if a replica ends more offsets before the longest log of its cluster.  By default, it is a "
+    "warning beyond 100 offsets and a tenth of that log.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 for warnings, too.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 def audit(
     paths: Sequence[str],
     are_traces: bool,
@@ -62,6 +83,10 @@ def audit(
     master: str | None,
     scratch: str | None,
     checks: Sequence[str],
+    expect_voters: int | None,
+    max_lag: int | None,
+    fail_on: str,
+    as_json: bool,
 ) -> int:
     """Audit replicas' directories, or traces.
 
@@ -69,14 +94,14 @@ def audit(
     clusters.  The audit checks every guarantee that the data can show, and reports each violation with the two facts
     that contradict each other.
 
-    The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings do not change it.
+    The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings change it with --fail-on warning.
     """
     try:
-        found = _audit(paths, are_traces, out, master, scratch, checks)
+        found = _audit(paths, are_traces, out, master, scratch, checks, (max_lag, expect_voters), as_json)
     except OSError as error:
         # This exit code differs from 1, because no check has been violated.
         raise AuditFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
-    return 1 if found.errors else 0
+    return 1 if found.fails(fail_on) else 0
 
 
 def _audit(
@@ -86,8 +111,11 @@ def _audit(
     master: str | None,
     scratch: str | None,
     checks: Sequence[str],
+    limits: tuple[int | None, int | None],
+    as_json: bool,
 ) -> Audit:
     try:
+        from kraft_trio.spark.audit import Limits
         from kraft_trio.spark.audit import audit as run
         from kraft_trio.spark.audit.inputs import check_inputs, size_of
         from kraft_trio.spark.audit.scratch import url_of
@@ -111,10 +139,12 @@ def _audit(
             traces=traces,
             checks=checks or None,
             with_figures=out is not None,
+            limits=Limits(*limits),
             scratch=scratch,
             on_progress=progress.next,
         )
         progress.stop()
+        report_path: str | None = None
         try:
             if out is not None:
                 from kraft_trio.spark.audit.report import report
@@ -123,10 +153,15 @@ def _audit(
                 append_history(spark, found, folder)
                 name = f"report-{found.run_id}.html"
                 write_file(spark, folder, name, report(found).encode())
-                echo(f"report: {out.rstrip('/')}/{name}")
+                report_path = f"{out.rstrip('/')}/{name}"
+                if not as_json:
+                    echo(f"report: {report_path}")
         finally:
             # Print the results even if storing them failed.
-            show(found)
+            if as_json:
+                show_json(found, report_path)
+            else:
+                show(found)
     return found
 
 

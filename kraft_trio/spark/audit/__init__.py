@@ -5,6 +5,7 @@ Every check is one SQL file in `checks/`, on the tables of the data sources and 
 
 from kraft_trio.spark.audit.audit import Audit, audit
 from kraft_trio.spark.audit.check import CHECKS, Check
-from kraft_trio.spark.audit.results import AuditInputError, Result, Violation
+from kraft_trio.spark.audit.results import AuditInputError, ReplicaSummary, Result, Violation
+from kraft_trio.spark.audit.tables import Limits
 
-__all__ = ["CHECKS", "Audit", "AuditInputError", "Check", "Result", "Violation", "audit"]
+__all__ = ["CHECKS", "Audit", "AuditInputError", "Check", "Limits", "ReplicaSummary", "Result", "Violation", "audit"]

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.spark.audit.check import FIGURES, Check, cluster_of
+from kraft_trio.spark.audit.check import FIGURES, TRACE, Check, cluster_of
 from kraft_trio.spark.audit.engine import Engine
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
 from kraft_trio.spark.audit.inputs import check_inputs, chosen
 from kraft_trio.spark.audit.repair import Repair, find_repairs
-from kraft_trio.spark.audit.results import AuditInputError, ClusterSummary, Result, Status, Violation
-from kraft_trio.spark.audit.tables import MAIN_TABLES, names_there, views_for
+from kraft_trio.spark.audit.results import (
+    AuditInputError,
+    ClusterSummary,
+    ReplicaSummary,
+    Result,
+    Status,
+    Violation,
+)
+from kraft_trio.spark.audit.tables import LOG_TABLES, MAIN_TABLES, NO_LIMITS, Limits, names_there, views_for
 from kraft_trio.spark.classic import check_classic
 
 if TYPE_CHECKING:
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
 MOST_VIOLATIONS: Final = 1000
 """About this many violations of each check are listed, at least one per cluster; all are counted."""
 
+_REPLICAS: Final = "log_replicas"
+_LAG: Final = "log_lag"
 _CHECKS_AT_A_TIME: Final = 3
 """While Spark plans one query, others run."""
 
@@ -48,6 +57,8 @@ class Audit:
     """Data for the report's plots, for the most important clusters; empty unless requested."""
     repairs: tuple[Repair, ...] = ()
     """Whole copies of what is damaged."""
+    replicas: tuple[ReplicaSummary, ...] = ()
+    """One per directory, by cluster and node."""
 
     @property
     def errors(self) -> int:
@@ -57,6 +68,10 @@ class Audit:
     @property
     def warnings(self) -> int:
         return sum(result.violations for result in self.results if result.severity == "warning")
+
+    def fails(self, on: str) -> bool:
+        """Whether there are violations of that severity, "error" or "warning", or a worse one."""
+        return bool(self.errors or (on == "warning" and self.warnings))
 
     @property
     def clusters(self) -> list[ClusterSummary]:
@@ -75,29 +90,31 @@ def audit(
     traces: Sequence[str] = (),
     checks: Collection[str] | None = None,
     with_figures: bool = False,
+    limits: Limits = NO_LIMITS,
     scratch: str | None = None,
     on_progress: OnProgress = lambda what, done, total: None,
 ) -> Audit:
     """Audit directories of replicas, of any number of clusters, and traces of any number of runs.
 
     `directories` and `traces` are paths, globs or URLs; `checks` names the wanted checks (default: all); `with_figures`
-    collects data for a report.  Without Spark, the audit of directories runs in this process.  With Spark, decoded data
-    goes to a new folder in `scratch`, a path or URL that all executors share (default: the local temporary directory).
-    Blocks.  An interrupt leaves only Spark's own files behind.  Raises AuditInputError if there is nothing to audit,
-    or traces without Spark; ConfigError for a session of Spark Connect.
+    collects data for a report; `limits` are demands on directories beyond the protocol's guarantees.  Without Spark,
+    the audit of directories runs in this process.  With Spark, decoded data goes to a new folder in `scratch`, a path
+    or URL that all executors share (default: the local temporary directory).  Blocks.  An interrupt leaves only Spark's
+    own files behind.  Raises AuditInputError if there is nothing to audit, or traces without Spark; ConfigError for a
+    session of Spark Connect.
     """
     check_classic(spark, "an audit")
     check_inputs(directories, traces, checks or ())
     if spark is None:
         if traces:
             raise AuditInputError("traces: audited by Spark only; expected a session")
-        return _audit_here(directories, checks, with_figures, on_progress)
+        return _audit_here(directories, checks, with_figures, limits, on_progress)
     from kraft_trio.spark.audit.scratch import scratch_folder
     from kraft_trio.spark.audit.spark_engine import SparkEngine, read_directories, read_traces
 
     raw: dict[str, DataFrame] = {}
     if directories:
-        raw |= read_directories(spark, directories)
+        raw |= read_directories(spark, directories, limits)
     if traces:
         raw |= read_traces(spark, traces)
     with scratch_folder(spark, scratch) as folder:
@@ -108,12 +125,16 @@ def audit(
 
 
 def _audit_here(
-    directories: Sequence[str], checks: Collection[str] | None, with_figures: bool, on_progress: OnProgress
+    directories: Sequence[str],
+    checks: Collection[str] | None,
+    with_figures: bool,
+    limits: Limits,
+    on_progress: OnProgress,
 ) -> Audit:
     from kraft_trio.spark.audit.local_engine import LocalEngine, decode_directories
 
     with tempfile.TemporaryDirectory(prefix="kraft-audit-", ignore_cleanup_errors=True) as folder:
-        with closing(LocalEngine(decode_directories(directories), folder)) as engine:
+        with closing(LocalEngine(decode_directories(directories, limits), folder)) as engine:
             return audit_tables(
                 engine, directories=directories, checks=checks, with_figures=with_figures, on_progress=on_progress
             )
@@ -133,12 +154,14 @@ def audit_tables(
     able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
     figures = [figure for figure in FIGURES if there >= set(figure.reads)] if with_figures else []
     reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
+    reads += [(_REPLICAS,)] if _REPLICAS in there else []
     views = views_for(name for names in reads for name in names)
     progress = _Progress(len(engine.raw) + len(views) + len(able) + with_figures, on_progress)
     for name in engine.raw:
         progress.next(name)
         engine.decode(name)
     _check_readable(engine)
+    able = _as_demanded(engine, able)
     for view in views:
         progress.next(view.name)
         engine.add(view)
@@ -147,7 +170,7 @@ def audit_tables(
     results = [result for check in able for result in _results(check, observed[check.name], *found[check.name])]
     violations = [violation for check in able for violation in found[check.name][1]]
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    done = Audit(run_id, began, tuple(results), tuple(violations), {})
+    done = Audit(run_id, began, tuple(results), tuple(violations), {}, replicas=_replicas(engine, there))
     if directories:
         violated = {result.check for result in results if result.violations}
         done = attrs.evolve(done, repairs=find_repairs(engine, directories, violated))
@@ -156,6 +179,21 @@ def audit_tables(
         drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]
         done = attrs.evolve(done, figures=gather(engine, figures, drawn))
     return done
+
+
+def _as_demanded(engine: Engine, checks: Sequence[Check]) -> list[Check]:
+    """The checks; a violated limit that the user has set is an error."""
+    limits = engine.rows("select max_lag from limits") if "limits" in engine.raw else []
+    is_set = any(row["max_lag"] is not None for row in limits)
+    return [attrs.evolve(check, severity="error") if is_set and check.name == _LAG else check for check in checks]
+
+
+def _replicas(engine: Engine, there: Collection[str]) -> tuple[ReplicaSummary, ...]:
+    if _REPLICAS not in there:
+        return ()
+    names = ", ".join(field.name for field in attrs.fields(ReplicaSummary))
+    rows = engine.rows(f"select {names} from {_REPLICAS} order by cluster, node nulls last, directory")
+    return tuple(ReplicaSummary(**row) for row in rows)
 
 
 class _Progress:
@@ -169,10 +207,11 @@ class _Progress:
 
 def _check_readable(engine: Engine) -> None:
     """Raises AuditInputError, naming the problems, if nothing at all was readable."""
-    if any(engine.rows(f"select 1 as one from {name} where error is null limit 1") for name in engine.raw):
+    decoded = [name for name in engine.raw if name in (TRACE, *LOG_TABLES)]
+    if any(engine.rows(f"select 1 as one from {name} where error is null limit 1") for name in decoded):
         return
     errors = []
-    for name in engine.raw:
+    for name in decoded:
         where = "file" if name == "trace" else "directory"
         for row in engine.rows(f"select {where} as place, error from {name} limit 3"):
             errors.append(row["error"] if row["error"].startswith(row["place"]) else f"{row['place']}: {row['error']}")

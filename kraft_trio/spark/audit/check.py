@@ -19,7 +19,7 @@ def cluster_of(table: str) -> str:
     match table:
         case "trace":
             return "coalesce(run, file)"
-        case "batches" | "control" | "snapshots" | "quorum_state" | "epochs":
+        case "batches" | "control" | "snapshots" | "quorum_state" | "epochs" | "replicas":
             return "coalesce(cluster_id, 'unknown')"
         case _:
             return "cluster" if table.startswith(LOG) else "run"

@@ -13,7 +13,15 @@ import sqlglot
 
 from kraft_trio.spark.audit.check import View
 from kraft_trio.spark.audit.engine import Row
-from kraft_trio.spark.audit.tables import LOG_TABLES, columns_of, content_of
+from kraft_trio.spark.audit.tables import (
+    LOG_TABLES,
+    NO_LIMITS,
+    Limits,
+    columns_of,
+    content_of,
+    table_of_limits,
+    table_of_replicas,
+)
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.directories.pieces import plan_pieces
 from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
@@ -26,10 +34,14 @@ Raw = Mapping[str, Callable[[], pa.RecordBatchReader]]
 """The raw tables by name."""
 
 
-def decode_directories(paths: Sequence[str]) -> Raw:
+def decode_directories(paths: Sequence[str], limits: Limits = NO_LIMITS) -> Raw:
     """The raw tables of replicas' directories.  Raises ConfigError if there is no replica."""
     replicas = find_replicas(paths, allow_mixed_clusters=True)
-    return {name: _decoder(replicas, name) for name in LOG_TABLES}
+    return {
+        **{name: _decoder(replicas, name) for name in LOG_TABLES},
+        "replicas": table_of_replicas(replicas).to_reader,
+        "limits": table_of_limits(limits).to_reader,
+    }
 
 
 def _decoder(replicas: Sequence[Replica], table: str) -> Callable[[], pa.RecordBatchReader]:

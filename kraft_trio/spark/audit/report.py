@@ -34,6 +34,7 @@ def report(found: Audit) -> str:
     return template.render(
         found=found,
         clusters=found.clusters[:MOST_ROWS],
+        replicas=found.replicas[:MOST_ROWS],
         violations=found.violations[:MOST_ROWS],
         checks=[(check, of_check[check.name]) for check in CHECKS if of_check[check.name]],
         plots={cluster: [Markup(plot) for plot in plots_of(figures)] for cluster, figures in found.figures.items()},

@@ -59,6 +59,33 @@ class Result:
 
 
 @attrs.frozen
+class ReplicaSummary:
+    """What one directory holds."""
+
+    cluster: str
+    directory: str
+    node: int | None
+    """None without meta.properties."""
+    directory_id: str | None
+    """None before KIP-853."""
+    is_voter: bool
+    """Whether it is in the newest voter set of its cluster."""
+    log_start: int | None
+    """Inclusive; None for an empty log."""
+    log_end: int | None
+    """End of the intact batches, exclusive; None without one."""
+    epoch: int | None
+    """Of the last intact batch."""
+    lag: int | None
+    """How many offsets the directory ends before the longest log of its cluster; None if all of them are empty."""
+    snapshot_end: int | None
+    """End of the newest whole snapshot, exclusive; None without one."""
+    snapshot_epoch: int | None
+    error: str | None
+    """A problem of the whole directory."""
+
+
+@attrs.frozen
 class ClusterSummary:
     """Summary of an audit for one cluster or run."""
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from kraft_trio.errors import StorageError
 from kraft_trio.spark.audit.check import FUNCTIONS, View
 from kraft_trio.spark.audit.engine import Row
-from kraft_trio.spark.audit.tables import FACTS, LOG_TABLES, columns_of, content_of
+from kraft_trio.spark.audit.tables import (
+    FACTS,
+    LOG_TABLES,
+    NO_LIMITS,
+    Limits,
+    columns_of,
+    content_of,
+    table_of_limits,
+    table_of_replicas,
+)
+from kraft_trio.spark.directories.replicas import find_replicas
 from kraft_trio.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
@@ -30,12 +40,14 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFram
     return {"trace": spark.read.format("kraft-trace").load(list(paths))}
 
 
-def read_directories(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFrame]:
-    """The raw tables of replicas' directories."""
+def read_directories(spark: SparkSession, paths: Sequence[str], limits: Limits = NO_LIMITS) -> dict[str, DataFrame]:
+    """The raw tables of replicas' directories.  Raises ConfigError if there is no replica."""
     found = {}
     for name in LOG_TABLES:
         reader = spark.read.format("kraft").options(content=content_of(name), allowMixedClusters="true")
         found[name] = reader.schema(spark_schema(columns_of(name))).load(list(paths))
+    found["replicas"] = spark.createDataFrame(table_of_replicas(find_replicas(paths, allow_mixed_clusters=True)))
+    found["limits"] = spark.createDataFrame(table_of_limits(limits))
     return found
 
 

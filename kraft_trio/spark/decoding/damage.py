@@ -13,6 +13,7 @@ from kraft_trio.spark.decoding.byte_source import ByteSource
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.headers import HEADER, field, gather, sizes_of
 from kraft_trio.storage.batches.batch_header import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, peek_header
+from kraft_trio.storage.disk.disk import SECTOR_BYTES
 
 _FIRST_WINDOW_BYTES = 16 * 1024
 _WINDOW_BYTES = 1024 * 1024
@@ -57,6 +58,9 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
     found = _find_batch(source, position + 1, end, following)
     if found is None:
         is_batch = header is not None and position + header.size_in_bytes == end
+        after = position if header is None else position + header.size_in_bytes
+        if end - after >= SECTOR_BYTES and _has_only_zeros(source, after, end):
+            error = f"{error}; {end - after} bytes of zeros to the end"
         return Damage(position, end - position, error, following, is_batch)
     return Damage(position, found - position, error, following, is_batch=False)
 
@@ -101,6 +105,11 @@ def _is_begun(source: ByteSource, position: int, end: int, base_offset: int) -> 
     """Whether a batch with that offset begins there, even a damaged one."""
     data = source.read_at(position, min(_OFFSET.size, end - position))
     return len(data) == _OFFSET.size and _OFFSET.unpack(data)[0] == base_offset
+
+
+def _has_only_zeros(source: ByteSource, start: int, end: int) -> bool:
+    parts = (source.read_at(at, min(_WINDOW_BYTES, end - at)) for at in range(start, end, _WINDOW_BYTES))
+    return all(part.count(0) == len(part) for part in parts)
 
 
 def _find_batch(source: ByteSource, start: int, end: int, expectation: Expectation) -> int | None:

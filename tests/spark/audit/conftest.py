@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from .directories import write_directories
 
@@ -39,13 +40,36 @@ def backups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def damaged(backups: Path, tmp_path: Path) -> Path:
-    """The same, a bit of node 2's log in the middle flipped, and a torn tail at node 3."""
+    """The same, damaged."""
     folder = tmp_path / "damaged"
     shutil.copytree(backups, folder)
-    in_the_middle = folder / "node-2" / PARTITION / "00000000000000000014.log"
+    damage(folder)
+    return folder
+
+
+def damage(folder: Path) -> None:
+    """Flip a bit in the middle of node 2's log, and tear the tail of node 3's."""
+    in_the_middle = sorted((folder / "node-2" / PARTITION).glob("*.log"))[1]
     content = bytearray(in_the_middle.read_bytes())
     content[100] ^= 1
     in_the_middle.write_bytes(content)
-    last = folder / "node-3" / PARTITION / "00000000000000000022.log"
+    last = max((folder / "node-3" / PARTITION).glob("*.log"))
     last.write_bytes(last.read_bytes()[:-10])
-    return folder
+    # A node writes this file when it stops cleanly; then it leaves no torn tail.
+    max(last.parent.glob("*.snapshot")).unlink()
+
+
+@pytest.fixture
+def kraft(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command in this process, which must not start Spark."""
+    monkeypatch.delattr("kraft_trio.cli.audit.quiet_session")
+    return CliRunner()
+
+
+def run(kraft: CliRunner, *arguments: str) -> tuple[int, list[str]]:
+    from kraft_trio.cli.audit import audit
+
+    result = kraft.invoke(audit, list(arguments), standalone_mode=False)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.return_value, result.output.splitlines()

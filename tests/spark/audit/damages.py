@@ -1,69 +1,13 @@
-"""The rows of a quorum's directories, and the ways in which each check of logs is broken."""
+"""The ways in which each check of the contents of logs is broken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import attrs
-
 from kraft_trio.spark.decoding.rows import no_timestamp
+
+from .backup import PLACE, Backup, Row, breaks, breaks_alone, lawful
 
 NANOSECONDS = 1_700_000_000_000_000_000
 """What a producer may take for milliseconds."""
-
-Row = dict[str, Any]
-
-
-@attrs.define
-class Backup:
-    """What the data source gives of a quorum's directories, as rows that can be changed."""
-
-    tables: dict[str, list[Row]]
-
-    def copy(self, cluster: str) -> Backup:
-        """The same, as of another cluster; the values that are lists must be replaced, not changed."""
-        return Backup({name: [{**row, "cluster_id": cluster} for row in rows] for name, rows in self.tables.items()})
-
-    def find(self, table: str, node: int, **wanted: Any) -> Row:
-        """The one row of that node with these values."""
-        found = [
-            row
-            for row in self.tables[table]
-            if row["node"] == node and all(row[name] == value for name, value in wanted.items())
-        ]
-        assert len(found) == 1, f"{len(found)} rows"
-        return found[0]
-
-    def batch(self, node: int, offset: int) -> Row:
-        return self.find("batches", node, base_offset=offset)
-
-    def last_batch(self, node: int) -> Row:
-        return max((row for row in self.tables["batches"] if row["node"] == node), key=lambda row: row["base_offset"])
-
-
-Damage = Callable[[Backup], object]
-DAMAGES: dict[str, tuple[str, Damage]] = {}
-"""By a name of its own, the check that must find it, and what it does."""
-
-
-def breaks(check: str) -> Callable[[Damage], Damage]:
-    def register(damage: Damage) -> Damage:
-        name = damage.__name__.removeprefix("_")
-        assert name not in DAMAGES
-        DAMAGES[name] = check, damage
-        return damage
-
-    return register
-
-
-LAWFUL: dict[str, Damage] = {}
-"""By name, what makes of a sound backup another sound one."""
-
-
-def lawful(change: Damage) -> Damage:
-    LAWFUL[change.__name__] = change
-    return change
 
 
 @lawful
@@ -113,22 +57,11 @@ def sequences_begin_anew(backup: Backup) -> None:
     second.update(producer, base_offset=after, last_offset=after)
     backup.tables["batches"] = [first, second]
     backup.tables["quorum_state"] = [backup.find("quorum_state", 1)]
+    backup.tables["replicas"] = [backup.find("replicas", 1)]
     backup.tables["snapshots"] = []
     covered = {"end_offset": 12, "valid": True, "size": 1, "epoch": 1, "content_sha256": "00", "sha256": "00"}
     place = {name: first[name] for name in ("directory", "cluster_id", "node", "directory_id")}
     backup.tables["snapshots"].append(place | covered)
-
-
-ALONE: dict[str, tuple[str, Damage]] = {}
-"""As DAMAGES, but no other check may report an error: unreadable data proves nothing about anyone."""
-
-
-def breaks_alone(check: str) -> Callable[[Damage], Damage]:
-    def register(damage: Damage) -> Damage:
-        ALONE[damage.__name__] = check, damage
-        return breaks(check)(damage)
-
-    return register
 
 
 def _rot(backup: Backup, node: int, offset: int) -> None:
@@ -152,7 +85,7 @@ def _forget_control(backup: Backup, node: int, offset: int) -> None:
     backup.tables["control"] = [row for row in rows if (row["node"], row["batch_offset"]) != (node, offset)]
 
 
-def _have_a_snapshot(backup: Backup, node: int) -> None:
+def have_a_snapshot(backup: Backup, node: int) -> None:
     """The one that the others have at offset 12."""
     place = {name: backup.batch(node, 12)[name] for name in ("directory", "cluster_id", "node", "directory_id")}
     backup.tables["snapshots"].append(backup.find("snapshots", 1, end_offset=12) | place)
@@ -170,13 +103,13 @@ def a_leader_change_is_torn(backup: Backup) -> None:
 
 @breaks_alone("log_checksums")
 def a_voter_set_is_rotten(backup: Backup) -> None:
-    _have_a_snapshot(backup, 4)
+    have_a_snapshot(backup, 4)
     _rot(backup, 4, 11)
 
 
 @breaks_alone("log_damage")
 def a_voter_set_is_torn(backup: Backup) -> None:
-    _have_a_snapshot(backup, 4)
+    have_a_snapshot(backup, 4)
     _tear(backup, 4, 11)
 
 
@@ -191,7 +124,7 @@ def a_segment_is_missing(backup: Backup) -> None:
     rows = backup.tables["batches"]
     last = backup.batch(4, 10)
     lost = [row for row in rows if (row["node"], row["segment"]) == (4, 11)]
-    kept = {name: last[name] for name in ("directory", "cluster_id", "node", "directory_id", "segment")}
+    kept = {name: last[name] for name in PLACE}
     seam = {**dict.fromkeys(last), **kept, "position": last["position"] + last["size"], "size": 0}
     error = "the segment ends before offset 11, the next one begins with offset 14"
     backup.tables["batches"] = [*(row for row in rows if row not in lost), {**seam, "error": error}]

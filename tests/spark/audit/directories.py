@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import attrs
@@ -17,6 +18,7 @@ ROOT = "/data"
 """A simulated node's metadata.log.dir."""
 
 STORY = """\
+seed {seed}
 observers 4
 set controller.quorum.election.timeout.ms 200
 set controller.quorum.fetch.timeout.ms 400
@@ -41,16 +43,20 @@ stop 1 2 3 4
 """Three leaders, two voter changes, several segments, a snapshot behind which the log may be trimmed."""
 
 
-def write_directories(folder: Path) -> list[Path]:
-    """A directory for each node of a quorum that was stopped; the same files each time."""
-    first, second = ("\n".join(f'append "{of}{number}{"." * 200}"' for number in range(8)) for of in "ab")
-    script = parse_script(STORY.format(first=first, second=second), "backups")
+def write_directories(folder: Path, cluster_id: str = CLUSTER_ID) -> list[Path]:
+    """A directory for each node of a quorum that was stopped; the same files each time.
+
+    Each cluster has directory ids and records of its own.
+    """
+    seed = 0 if cluster_id == CLUSTER_ID else zlib.crc32(cluster_id.encode())
+    first, second = ("\n".join(f'append "{of}{number}{"." * 200}{seed or ""}"' for number in range(8)) for of in "ab")
+    script = parse_script(STORY.format(seed=seed, first=first, second=second), "backups")
     directories = []
 
     async def main(cluster: Cluster) -> None:
         for step in script.steps:
             await step.take(cluster)
-        directories.extend(write_disks(cluster, folder))
+        directories.extend(write_disks(cluster, folder, cluster_id))
 
     simulate(main, setup_of(script.header))
     return directories

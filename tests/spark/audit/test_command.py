@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import attrs
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -19,13 +17,13 @@ from click.testing import CliRunner
 from kraft_trio.storage.directory.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
-    decode_meta_properties,
     encode_meta_properties,
 )
 from tests.spark.conftest import IN_PARTS
 from tests.spark.directories import make_kafkas
 
-from .conftest import PARTITION, audit_of
+from .conftest import PARTITION, audit_of, damage, run
+from .directories import write_directories
 from .test_document import change_a_value
 
 pytestmark = pytest.mark.rotating(2)
@@ -34,39 +32,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture
-def kraft(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    """The command in this process, which must not start Spark."""
-    monkeypatch.delattr("kraft_trio.cli.audit.quiet_session")
-    return CliRunner()
-
-
-def run(kraft: CliRunner, *arguments: str) -> tuple[int, list[str]]:
-    from kraft_trio.cli.audit import audit
-
-    result = kraft.invoke(audit, list(arguments), standalone_mode=False)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.return_value, result.output.splitlines()
-
-
-def test_fleet_is_partly_damaged_and_then_one_cluster_is_asked(
-    kraft: CliRunner, backups: Path, damaged: Path, tmp_path: Path
-) -> None:
+def test_fleet_is_partly_damaged_and_then_one_cluster_is_asked(kraft: CliRunner, damaged: Path, tmp_path: Path) -> None:
     """One after the other, as a history is made of them."""
     out = tmp_path / "out"
-    code, lines = run(kraft, *make_fleet(tmp_path / "fleet", orders=backups, payments=damaged), "--out", str(out))
+    code, lines = run(kraft, *make_fleet(tmp_path / "fleet"), "--out", str(out))
     assert code == 1
     rows = [line.split() for line in lines if not line.startswith(("error", "warning"))]
     rows_of = {row[0]: row[1:] for row in rows}
-    assert rows_of["orders"] == ["25", "0", "0", "0"]
+    assert rows_of["orders"] == ["35", "0", "0", "0"]
     assert rows_of["kafka"][2:] == ["0", "0"]
     assert rows_of["unknown"][2:] == ["2", "0"], "each of what cannot be read is told once"
     *_, errors, warnings = rows_of["payments"]
     assert int(errors) >= 1
     assert warnings == "1"
     assert [row[0] for row in rows].index("payments") < [row[0] for row in rows].index("orders"), "errors come first"
-    assert lines[-1].startswith("4 clusters, 25 checks: ")
+    assert lines[-1].startswith("4 clusters, 35 checks: ")
     told = [line for line in lines if line.startswith(("error: ", "warning: "))]
     assert any(line.startswith("error: log_checksums: payments, ") and "node-2" in line for line in told)
     assert any(line.startswith("warning: log_torn_tail: payments, ") and "node-3" in line for line in told)
@@ -146,17 +126,14 @@ def test_replicas_that_disagree_repair_nothing(kraft: CliRunner, damaged: Path) 
     assert repair.endswith(f": whole in {damaged}/node-1, {damaged}/node-3, {damaged}/node-4")
 
 
-def make_fleet(folder: Path, **clusters: Path) -> list[str]:
-    """Copies of those directories, each of a cluster of its own, and a directory that Kafka has written.
+def make_fleet(folder: Path) -> list[str]:
+    """The sound cluster `orders` and the damaged one `payments`, and a directory that Kafka has written.
 
     One more is no replica's, and one is not there.
     """
-    for name, source in clusters.items():
-        for node in sorted(source.glob("node-*")):
-            shutil.copytree(node, folder / name / node.name)
-            path = folder / name / node.name / META_PROPERTIES
-            properties = decode_meta_properties(str(path), path.read_bytes())
-            path.write_bytes(encode_meta_properties(attrs.evolve(properties, cluster_id=name)))
+    for name in ("orders", "payments"):
+        write_directories(folder / name, name)
+    damage(folder / "payments")
     kafkas = make_kafkas(folder / "kafka", "dynamic")
     (kafkas / META_PROPERTIES).write_bytes(encode_meta_properties(MetaProperties("kafka", 1, UUID(int=1))))
     (folder / "none" / "node-5").mkdir(parents=True)
@@ -218,7 +195,7 @@ def test_spark_need_not_be_installed(backups: Path, damaged: Path) -> None:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     sound = kraft_audit(f"{backups}/node-*")
-    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 25 checks: 0 errors, 0 warnings")
+    assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 35 checks: 0 errors, 0 warnings")
     assert kraft_audit(f"{damaged}/node-*").returncode == 1
     for arguments in (["--trace", __file__], [f"{backups}/node-*", "--master", "local"]):
         assert "expected the extra spark" in kraft_audit(*arguments).stderr

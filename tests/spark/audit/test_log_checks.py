@@ -11,9 +11,10 @@ import attrs
 import pyarrow as pa
 import pytest
 
-from kraft_trio.spark.schemas import CONTENTS, arrow_schema
+from kraft_trio.spark.schemas import arrow_schema
 
-from .damages import ALONE, DAMAGES, LAWFUL, Backup
+from . import damages, directory_damages  # noqa: F401
+from .backup import ALONE, DAMAGES, LAWFUL, Backup
 from .directories import write_directories
 
 if TYPE_CHECKING:
@@ -30,21 +31,20 @@ Tables = dict[str, pa.Table]
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """The rows of all backups, each a cluster of its own."""
+    from kraft_trio.spark.audit import Limits
     from kraft_trio.spark.audit.local_engine import decode_directories
+    from kraft_trio.spark.audit.tables import columns_of
 
     directories = write_directories(tmp_path_factory.mktemp("directories"))
-    raw = decode_directories([str(directory) for directory in directories])
+    raw = decode_directories([str(directory) for directory in directories], Limits(expect_voters=1))
     sound = Backup({name: read().read_all().to_pylist() for name, read in raw.items()})
-    rows = sound.copy(SOUND).tables
+    rows = sound.copy(SOUND).tables | {"limits": sound.tables["limits"]}
     for name, damage in [*((name, damage) for name, (_, damage) in DAMAGES.items()), *LAWFUL.items()]:
         backup = sound.copy(name)
         damage(backup)
         for table, some in backup.tables.items():
             rows[table] += some
-    return {
-        name: pa.Table.from_pylist(some, schema=arrow_schema(CONTENTS[name.replace("_", "-")]))
-        for name, some in rows.items()
-    }
+    return {name: pa.Table.from_pylist(some, schema=arrow_schema(columns_of(name))) for name, some in rows.items()}
 
 
 @pytest.fixture(scope="module")
