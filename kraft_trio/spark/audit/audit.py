@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.spark.audit.check import FIGURES, TRACE, Check, cluster_of
+from kraft_trio.spark.audit.check import FIGURES, REPAIRS, TRACE, Check, cluster_of
 from kraft_trio.spark.audit.engine import Engine
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
 from kraft_trio.spark.audit.inputs import check_inputs, chosen
@@ -154,7 +154,7 @@ def audit_tables(
     able = [check for check in chosen(checks or ()) if there >= set(check.reads)]
     figures = [figure for figure in FIGURES if there >= set(figure.reads)] if with_figures else []
     reads = [*(check.reads for check in able), *(figure.reads for figure in figures)]
-    reads += [(_REPLICAS,)] if _REPLICAS in there else []
+    reads += [repair.reads for repair in REPAIRS if there >= set(repair.reads)]
     views = views_for(name for names in reads for name in names)
     progress = _Progress(len(engine.raw) + len(views) + len(able) + with_figures, on_progress)
     for name in engine.raw:
@@ -172,8 +172,7 @@ def audit_tables(
     run_id = f"{began:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     done = Audit(run_id, began, tuple(results), tuple(violations), {}, replicas=_replicas(engine, there))
     if directories:
-        violated = {result.check for result in results if result.violations}
-        done = attrs.evolve(done, repairs=find_repairs(engine, directories, violated))
+        done = attrs.evolve(done, repairs=find_repairs(engine, directories, violations))
     if with_figures:
         progress.next("figures")
         drawn = [one.cluster for one in done.clusters[:MOST_CLUSTERS]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
+from kraft_trio.storage.batches.batch_header import peek_header
 from kraft_trio.storage.directory.meta_properties import (
     META_PROPERTIES,
     decode_meta_properties,
@@ -101,6 +103,52 @@ def test_what_is_no_backup_is_no_success(
     violated = {one["check"] for one in found["violations"] if one["severity"] == "error"}
     assert code == 1
     assert violated == {*CASES[spoil]}
+
+
+def _deleted(folder: Path) -> None:
+    """One segment in the middle, and others that have been cut between two batches, in the middle and at the end."""
+    *_, middle, third, last = sorted((folder / "node-4" / PARTITION).glob("*.log"))
+    middle.unlink()
+    third.write_bytes(third.read_bytes()[: _size_of_first_batch(third)])
+    last.write_bytes(last.read_bytes()[: _size_of_first_batch(last)])
+
+
+def _size_of_first_batch(path: Path) -> int:
+    return peek_header(path.read_bytes()).size_in_bytes
+
+
+def _first(folder: Path) -> None:
+    min((folder / "node-2" / PARTITION).glob("*.log")).unlink()
+    snapshot, *_ = (folder / "node-2" / PARTITION).glob("00000000000000000012-*.checkpoint")
+    snapshot.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "node", "holder"),
+    [(_deleted, 4, 1), (_half, 4, 1), (_empty, 4, None), (_no_segment, 4, None), (_zeros, 3, 1), (_first, 2, 4)],
+)
+def test_segments_are_copied_from_another_replica(
+    kraft: CliRunner, backups: Path, tmp_path: Path, spoil: Callable[[Path], None], node: int, holder: int | None
+) -> None:
+    """By the command that the audit prints, or by none if no replica has all that is missing."""
+    folder = tmp_path / "backups"
+    shutil.copytree(backups, folder)
+    spoil(folder)
+    _, lines = run(kraft, f"{folder}/node-*")
+    repairs = [line for line in lines if line.startswith("repair: ")]
+    if holder is None:
+        assert repairs == []
+        return
+    [repair] = repairs
+    assert repair.startswith(f"repair: {folder}/node-{node}, ")
+    assert f": whole in {folder}/node-{holder}" in repair
+    command, verify = repair.partition("while the node is stopped: ")[2].split(" && ")
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert verify == f"kraft log verify {folder}/node-{node}"
+    for path in (backups / f"node-{node}" / PARTITION).glob("*.log"):
+        assert (folder / path.relative_to(backups)).read_bytes() == path.read_bytes(), path.name
+    code, lines = run(kraft, f"{folder}/node-*")
+    assert code == 0, lines
 
 
 def test_a_backup_tells_what_each_replica_holds(kraft: CliRunner, backups: Path) -> None:
