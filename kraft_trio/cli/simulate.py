@@ -17,6 +17,7 @@ from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
@@ -226,10 +227,20 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
     began = time.monotonic()
     jobs = min(request.jobs, len(seeds))
     run = partial(_run_one, request=request)
-    with SeedsDisplay(len(seeds)) as display:
-        summary = run_campaign(seeds, run, jobs=jobs, on_outcome=partial(display.ended, replay=request.runs.replay))
-    for line in summary.lines(time.monotonic() - began):
-        echo_line(line)
+    summary = Summary()
+    with terminations_as_interrupts():
+        try:
+            with SeedsDisplay(len(seeds)) as display:
+
+                def ended(outcome: Outcome) -> None:
+                    summary.add(outcome)
+                    display.ended(outcome, request.runs.replay)
+
+                run_campaign(seeds, run, jobs=jobs, on_outcome=ended)
+        finally:
+            # Also of the seeds that ran before an interrupt.
+            for line in summary.lines(time.monotonic() - began) if summary.seeds else ():
+                echo_line(line)
     return _exit_code(summary, request, shrinks)
 
 

@@ -15,6 +15,7 @@ import attrs
 from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
+from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign import chunks
 from kraft_trio.simulation.campaign.campaign import Summary, report
@@ -41,6 +42,7 @@ class FanOut:
 def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Summary:
     """Run the seeds that have no result in the directory yet, and print a summary of all of them.
 
+    An interrupt or SIGTERM ends the runs, and the summary is that of the seeds that have ended.
     Raises ConfigError if the directory belongs to another campaign or the extra `spark` is missing; CampaignError,
     OSError.
     """
@@ -48,21 +50,27 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
     directory = None if where.out is None else _begun(where.out, runs)
     known = {} if directory is None else directory.outcomes(seeds)
     summary = Summary()
-    with SeedsDisplay(len(seeds)) as display:
-        for outcome in known.values():
-            summary.add(outcome)
-            display.known(outcome)
-        left = [seed for seed in seeds if seed not in known]
-        if left:
-            with _running(left, runs, where, directory) as outcomes:
-                for outcome in outcomes:
+    left = [seed for seed in seeds if seed not in known]
+    with terminations_as_interrupts():
+        try:
+            with SeedsDisplay(len(seeds)) as display:
+                for outcome in known.values():
                     summary.add(outcome)
-                    display.ended(outcome, runs.replay)
-    lines = list(report(summary, time.monotonic() - began, runs.replay))
-    for line in lines:
-        echo_line(line)
+                    display.known(outcome)
+                if left:
+                    with _running(left, runs, where, directory) as outcomes:
+                        for outcome in outcomes:
+                            summary.add(outcome)
+                            display.ended(outcome, runs.replay)
+        finally:
+            # Also of the seeds that ran before an interrupt.
+            if summary.seeds:
+                lines = list(report(summary, time.monotonic() - began, runs.replay))
+                for line in lines:
+                    echo_line(line)
+                if directory is not None:
+                    directory.write_summary(lines)
     if directory is not None:
-        directory.write_summary(lines)
         directory.check_is_shared(left)
     return summary
 

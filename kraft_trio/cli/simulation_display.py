@@ -1,8 +1,10 @@
-"""Output of `kraft simulate` while it runs: progress on stderr if that is a terminal, violations on stdout."""
+"""Output of `kraft simulate` while it runs: progress on stderr, violations on stdout."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,12 +14,17 @@ from kraft_trio.simulation.campaign.campaign import Summary
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.faults.plan import Plan
 
+LINE_EVERY_S: Final = 60.0
+"""How often a line tells the progress where no bar can."""
+
 
 class SeedsDisplay:
-    """A progress bar on stderr, shown only on a terminal; violations go to stdout as they happen."""
+    """A progress bar on stderr, or a line a minute if that is no terminal; violations go to stdout as they happen."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         console = Console(stderr=True)
+        self._total, self._clock, self._told_at_s = total, clock, clock()
+        self._is_told = not console.is_terminal and total > 1
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -58,6 +65,10 @@ class SeedsDisplay:
         self._summary.add(outcome)
         hours, violations = self._summary.virtual_s / 3600, len(self._summary.violations)
         self._progress.update(self._task, advance=1, hours=hours, violations=violations)
+        if self._is_told and self._clock() >= self._told_at_s + LINE_EVERY_S:
+            self._told_at_s = self._clock()
+            text = f"{self._summary.seeds} of {self._total} seeds, {hours:.2f} virtual hours, {violations} violations"
+            echo(f"simulating: {text}", err=True)
 
 
 class ShrinkDisplay:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from kraft_trio.cli import run
+from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps import runs
@@ -38,6 +41,34 @@ class TestSeeds:
             lines[0],
         )
         assert re.search(r"\backnowledged appends \d+, .*\belections \d+", lines[1])
+
+    def test_what_ran_before_a_termination_is_told(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def run_campaign(
+            seeds: Sequence[int], run_seed: object, *, jobs: int, on_outcome: Callable[[Outcome], object]
+        ) -> None:
+            on_outcome(Outcome(seeds[0], None, 3600.0, 1.0, ""))
+            signal.raise_signal(signal.SIGTERM)
+
+        before = signal.getsignal(signal.SIGTERM)
+        monkeypatch.setattr("kraft_trio.cli.simulate.run_campaign", run_campaign)
+        assert run(["simulate", "--seeds", "3:6", "--jobs", "2"]) == 130
+        told = capsys.readouterr()
+        assert told.out.startswith("1 seeds, 1.00 virtual hours in ")
+        assert told.err.endswith("interrupted\n")
+        assert signal.getsignal(signal.SIGTERM) == before
+
+    def test_progress_without_a_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
+        now_s = 0.0
+        with SeedsDisplay(5, clock=lambda: now_s) as display:
+            for seed in range(5):
+                now_s += 40.0
+                display.ended(Outcome(seed, None, 3600.0, 40.0, ""), str)
+        assert capsys.readouterr().err.splitlines() == [
+            "simulating: 2 of 5 seeds, 2.00 virtual hours, 0 violations",
+            "simulating: 4 of 5 seeds, 4.00 virtual hours, 0 violations",
+        ]
 
     @pytest.mark.rotating(2)
     def test_several_in_several_processes(self, capsys: pytest.CaptureFixture[str]) -> None:

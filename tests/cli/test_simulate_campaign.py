@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra `spark`")
 
 from harness.waiting import wait_until  # noqa: E402
 from kraft_trio.cli import run  # noqa: E402
+from kraft_trio.simulation.campaign.outcome import Outcome  # noqa: E402
 
 QUICK = ["--time", "1s", "--nodes", "3", "--observers", "0", "--faults", "network"]
 
@@ -40,6 +42,19 @@ def test_results_and_a_summary_are_kept(tmp_path: Path, capsys: pytest.CaptureFi
     replay = "kraft simulate --seed [34] --nodes 3 --observers 0 --time 1s --faults network"
     assert any(re.fullmatch(rf"slow election: \d\.\d{{3}} s, at \d\.\d{{3}} s: {replay}", line) for line in lines)
     assert digests(out).keys() == {3, 4}
+
+
+def test_what_ran_before_a_termination_is_told_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_chunks(chunks: object, task: object, jobs: int) -> Iterator[Outcome]:
+        yield Outcome(3, None, 3600.0, 1.0, "")
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("kraft_trio.simulation.campaign.chunks.run_chunks", run_chunks)
+    assert run(["simulate", "--seeds", "3:6", "--out", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr().out.startswith("1 seeds, 1.00 virtual hours in ")
+    assert (tmp_path / "out" / "summary.txt").read_text().startswith("1 seeds, ")
 
 
 @pytest.mark.rotating(5)

@@ -90,7 +90,7 @@ def _is_to_replace(own: Segment, source: Segment, *, is_last: bool) -> bool:
 
 
 def _is_continuous(found: Iterable[int], broken: Holding, whole: Holding) -> bool:
-    """Whether each segment, once it is there, leads to the next one or ends the log, and a snapshot reaches the first."""
+    """Whether each segment that is taken leads to the next one or ends the log, and a snapshot reaches the first."""
     taken = {base: whole.segments[base] for base in found}
     made = dict(sorted({**broken.segments, **taken}.items()))
     if made and min(made) in taken and min(made) > broken.snapshot_end:
