@@ -1,8 +1,10 @@
-"""Output of `kraft audit`: a progress bar on stderr if that is a terminal, and the results on stdout."""
+"""Output of `kraft audit`: progress on stderr, and the results on stdout."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -22,11 +24,17 @@ MOST_CLUSTERS: Final = 40
 """Most clusters that are listed; `--out` stores all of them."""
 
 
-class AuditProgress:
-    """A progress bar on stderr, shown only on a terminal."""
+LINE_EVERY_S: Final = 60.0
+"""How often a line tells the progress where no bar can."""
 
-    def __init__(self) -> None:
+
+class AuditProgress:
+    """A progress bar on stderr, or a line a minute if that is no terminal."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         console = Console(stderr=True)
+        self._clock, self._told_at_s = clock, clock()
+        self._is_told = not console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -52,6 +60,9 @@ class AuditProgress:
     def next(self, what: str, done: int, total: int) -> None:
         """Show that step `what` is running, after `done` of `total` steps."""
         self._progress.update(self._task, description=what.replace("_", " "), completed=done, total=total)
+        if self._is_told and self._clock() >= self._told_at_s + LINE_EVERY_S:
+            self._told_at_s = self._clock()
+            echo(f"audit: {done} of {total} steps, next is {what}", err=True)
 
 
 def show_json(found: Audit, report: str | None) -> None:

@@ -141,6 +141,17 @@ def make_fleet(folder: Path) -> list[str]:
     return [f"{folder}/*/*", f"{folder}/orders/node-9"]
 
 
+def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from kraft_trio.cli.audit_display import AuditProgress
+
+    now_s = 0.0
+    with AuditProgress(clock=lambda: now_s) as progress:
+        for done in range(4):
+            now_s += 25.0
+            progress.next("log_damage", done, 4)
+    assert capsys.readouterr().err == "audit: 2 of 4 steps, next is log_damage\n"
+
+
 def test_report_without_violations_says_so() -> None:
     from kraft_trio.spark.audit.report import report
 

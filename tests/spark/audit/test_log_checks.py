@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +121,29 @@ def test_a_cluster_with_thousands_of_violations_hides_no_other(tmp_path: Path) -
     assert counts["broken"] == 5000
     assert {violation.cluster for violation in told} == counts.keys()
     assert 10 < len(told) <= MOST_VIOLATIONS
+
+
+def test_growth_is_drawn_by_the_clocks_of_leaders(tables: Tables, tmp_path: Path) -> None:
+    from kraft_trio.spark.audit.audit import audit_tables
+    from kraft_trio.spark.audit.local_engine import LocalEngine
+
+    rows = {
+        name: [row for row in table.to_pylist() if row.get("cluster_id", SOUND) == SOUND]
+        for name, table in tables.items()
+    }
+
+    def growth() -> object:
+        made = {name: pa.Table.from_pylist(some, tables[name].schema) for name, some in rows.items()}
+        with closing(
+            LocalEngine({name: partial(pa.Table.to_reader, one) for name, one in made.items()}, str(tmp_path))
+        ) as engine:
+            return audit_tables(engine, checks=["log_checksums"], with_figures=True).figures[SOUND]["log_log_growth"]
+
+    before = growth()
+    for row in rows["batches"]:
+        if not row["control"] and row["max_timestamp"] is not None:
+            row["max_timestamp"] += timedelta(days=300)
+    assert growth() == before
 
 
 def test_replicas_are_compared_with_a_reference(tables: Tables, tmp_path: Path) -> None:
