@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show, show_json
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from kraft_trio.spark.audit import Audit
 
-MOST_LOCAL_BYTES: Final = 1024 * 1024 * 1024
-"""Up to this size, an audit in one process is faster than Spark on a few cores."""
+_THIS_MACHINE: Final = "local[*]"
 
 
 class SparkMissingError(KraftError):
@@ -44,11 +44,12 @@ class AuditFailedError(KraftError):
     "--out", metavar="DIR", help="Append the results to Parquet tables in DIR, a path or URL, and write a report there."
 )
 @click.option(
-    "--master",
-    metavar="URL",
-    help="Audit with Spark at this master.  By default, up to 1 GiB of directories are audited without Spark, and all "
-    "else with local[*].",
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    help="What runs the audit: DuckDB in this process, or Spark.  By default, DuckDB if the data fits in memory, and "
+    "Spark for the rest, for traces and with --master.",
 )
+@click.option("--master", metavar="URL", help="Audit with Spark at this master.  Default: local[*].")
 @click.option(
     "--scratch",
     metavar="DIR",
@@ -76,18 +77,7 @@ class AuditFailedError(KraftError):
     help="Exit with 1 for warnings, too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
-def audit(
-    paths: Sequence[str],
-    are_traces: bool,
-    out: str | None,
-    master: str | None,
-    scratch: str | None,
-    checks: Sequence[str],
-    expect_voters: int | None,
-    max_lag: int | None,
-    fail_on: str,
-    as_json: bool,
-) -> int:
+def audit(fail_on: str, **given: Any) -> int:
     """Audit replicas' directories, or traces.
 
     DIR is a node's metadata.log.dir, or a copy of it; globs and URLs work too.  The replicas may belong to several
@@ -96,51 +86,60 @@ def audit(
 
     The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings change it with --fail-on warning.
     """
+    request = _Request(**given)
+    if request.engine == "duckdb" and (request.are_traces or request.master is not None):
+        other = "--trace" if request.are_traces else f"--master {request.master}"
+        raise click.UsageError(f"--engine duckdb: {other} is for Spark; expected one of the two")
     try:
-        found = _audit(paths, are_traces, out, master, scratch, checks, (max_lag, expect_voters), as_json)
+        found = _audit(request)
     except OSError as error:
         # This exit code differs from 1, because no check has been violated.
         raise AuditFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error
     return 1 if found.fails(fail_on) else 0
 
 
-def _audit(
-    paths: Sequence[str],
-    are_traces: bool,
-    out: str | None,
-    master: str | None,
-    scratch: str | None,
-    checks: Sequence[str],
-    limits: tuple[int | None, int | None],
-    as_json: bool,
-) -> Audit:
+@attrs.frozen(kw_only=True)
+class _Request:
+    """The command line."""
+
+    paths: Sequence[str]
+    are_traces: bool
+    out: str | None
+    engine: str | None
+    master: str | None
+    scratch: str | None
+    checks: Sequence[str]
+    expect_voters: int | None
+    max_lag: int | None
+    as_json: bool
+
+
+def _audit(request: _Request) -> Audit:
     try:
         from kraft_trio.spark.audit import Limits
         from kraft_trio.spark.audit import audit as run
-        from kraft_trio.spark.audit.inputs import check_inputs, size_of
+        from kraft_trio.spark.audit.inputs import check_inputs
         from kraft_trio.spark.audit.scratch import url_of
         from kraft_trio.spark.audit.store import append_history, write_file
     except ImportError as error:
         raise SparkMissingError(
             f"{error.name}: not installed; expected the extra audit (pip install 'kraft-trio[audit]')"
         ) from error
-    directories, traces = ((), paths) if are_traces else (paths, ())
+    directories, traces = ((), request.paths) if request.are_traces else (request.paths, ())
     # Report bad input before spending seconds on starting Spark.
-    check_inputs(directories, traces, checks)
-    if are_traces and find_spec("pyspark") is None:
-        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
-    is_small = not are_traces and (find_spec("pyspark") is None or size_of(directories) <= MOST_LOCAL_BYTES)
+    check_inputs(directories, traces, request.checks)
+    master, out = _master(request), request.out
     if out is not None:
         _check_out(out)
-    with AuditProgress() as progress, _session(master or (None if is_small else "local[*]")) as spark:
+    with AuditProgress() as progress, _session(master) as spark:
         found = run(
             spark,
             directories=directories,
             traces=traces,
-            checks=checks or None,
+            checks=request.checks or None,
             with_figures=out is not None,
-            limits=Limits(*limits),
-            scratch=scratch,
+            limits=Limits(request.max_lag, request.expect_voters),
+            scratch=request.scratch,
             on_progress=progress.next,
         )
         progress.stop()
@@ -154,15 +153,28 @@ def _audit(
                 name = f"report-{found.run_id}.html"
                 write_file(spark, folder, name, report(found).encode())
                 report_path = f"{out.rstrip('/')}/{name}"
-                if not as_json:
+                if not request.as_json:
                     echo(f"report: {report_path}")
         finally:
             # Print the results even if storing them failed.
-            if as_json:
+            if request.as_json:
                 show_json(found, report_path)
             else:
                 show(found)
     return found
+
+
+def _master(request: _Request) -> str | None:
+    """The master of Spark; None for DuckDB.  Raises SparkMissingError if only Spark would do."""
+    has_spark = find_spec("pyspark") is not None
+    needs_spark = request.are_traces or request.engine == "spark" or request.master is not None
+    if needs_spark and not has_spark:
+        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
+    if not needs_spark and request.engine is None and has_spark:
+        from kraft_trio.spark.audit.choice import fits_in_memory
+
+        needs_spark = not fits_in_memory(request.paths)
+    return (request.master or _THIS_MACHINE) if needs_spark else None
 
 
 @contextmanager
@@ -176,8 +188,6 @@ def _session(master: str | None) -> Iterator[SparkSession | None]:
         except (StorageError, Error) as error:
             raise AuditFailedError(str(error).partition("\n")[0]) from error
         return
-    if find_spec("pyspark") is None:
-        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
     with quiet_session(master, "kraft audit") as spark:
         yield spark
 

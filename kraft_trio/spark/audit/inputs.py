@@ -35,12 +35,6 @@ def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Coll
         raise AuditInputError(f"nothing to audit: {'; '.join(f'{file.path}: {file.problem}' for file in files)}")
 
 
-def size_of(directories: Sequence[str]) -> int:
-    """Size of the logs and snapshots in these directories, in bytes."""
-    found = find_replicas(directories, allow_mixed_clusters=True)
-    return sum(file.size for replica in found for _, file in (*replica.segments, *replica.snapshots))
-
-
 def chosen(names: Collection[str]) -> list[Check]:
     """The checks with these names, in order; all checks without names.  Raises AuditInputError."""
     known = {check.name for check in CHECKS}

@@ -113,6 +113,13 @@ def _of_segments(engine: Engine, replicas: Mapping[str, Replica], violations: Se
     for row in engine.rows(f"select * from ({_SQL['segments']}) where end is not null or unreadable > 0"):
         of_directory = segments.setdefault((row["cluster"], row["directory"]), {})
         of_directory[row["segment"]] = _segment(row)
+    # Another command restores these snapshots.
+    restored = {
+        row["directory"]: row["end"]
+        for row in engine.rows(
+            f"select directory, max(end_offset) as end from ({_SQL['snapshots']}) group by directory"
+        )
+    }
     clusters: dict[str, dict[str, Holding]] = {}
     names: dict[str, str] = {}
     for row in engine.rows(f"select * from ({_SQL['replicas']}) order by cluster, directory"):
@@ -122,7 +129,8 @@ def _of_segments(engine: Engine, replicas: Mapping[str, Replica], violations: Se
             names[directory] = row["replica"]
             known = segments.get((cluster, directory), {})
             files = {offset: known.get(offset) for offset, _ in replica.segments}
-            holding = Holding(files, row["snapshot_end"] or 0, row["leader_epoch"] or 0)
+            snapshot_end = max(row["snapshot_end"] or 0, restored.get(directory, 0))
+            holding = Holding(files, snapshot_end, row["leader_epoch"] or 0)
             clusters.setdefault(cluster, {})[directory] = holding
     for cluster, holdings in clusters.items():
         for directory, broken in holdings.items():
