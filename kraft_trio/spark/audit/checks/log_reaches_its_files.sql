@@ -3,7 +3,7 @@
 -- observes: log_replicas where index_offset is not null or producers_offset is not null
 -- severity: error
 -- a row: a log ends before a producer snapshot (`.snapshot`) was written, or the newest segment with an index is
--- missing. Nodes write these files behind the log, and remove them before they truncate it. A power failure may keep
+-- missing. Nodes write these files behind the log, and remove them when they truncate it. A power failure may keep
 -- them and lose the log's end.
 select cluster, replica as subject,
     concat(directory, ': the log ends at offset ', greatest(coalesce(end, 0), coalesce(last_segment, 0))) as fact_a,
