@@ -54,7 +54,8 @@ def missing_segments(broken: Holding, whole: Holding, *, with_tail: bool) -> lis
     """The first offsets of the segments of `whole` that make `broken` whole if they take their places, ascending.
 
     `with_tail` includes those behind the end of `broken`, or at it.  Empty if nothing is missing, if the segments of
-    the two do not begin at the same offsets, if they differ, or if `broken` has not stored the epoch of a segment.
+    the two do not begin at the same offsets, if they differ, if `broken` has newer records, or if it has not stored the
+    epoch of a segment.
     """
     bases = [base for base, segment in whole.segments.items() if segment is not None]
     last = max((base for base, segment in broken.segments.items() if segment is not None), default=-1)
@@ -74,7 +75,9 @@ def missing_segments(broken: Holding, whole: Holding, *, with_tail: bool) -> lis
         elif with_tail or base < last or (base == last and own is not None and _has_gap(own)):
             if own is not None and not _is_to_replace(own, source, is_last=base == last):
                 continue
-            if not source.is_whole or source.epoch > broken.stored_epoch or (own is not None and own.end > source.end):
+            if not source.is_whole or source.epoch > broken.stored_epoch:
+                return []
+            if own is not None and (own.end > source.end or own.epoch > source.epoch):
                 return []
             found.append(base)
     return found if _is_continuous(found, broken, whole) else []

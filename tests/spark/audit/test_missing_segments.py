@@ -58,6 +58,7 @@ def with_one(base: int, one: Segment | None) -> Holding:
         pytest.param(with_one(10, attrs.evolve(segment(10, 20), content=1)), True, [], id="another content"),
         pytest.param(attrs.evolve(without(30), stored_epoch=0), True, [], id="an epoch that is not stored"),
         pytest.param(holding(0, 10, 20, 30, 40), True, [], id="a longer log"),
+        pytest.param(with_one(30, segment(30, 33, epoch=2)), True, [], id="a shorter log of a later epoch"),
     ],
 )
 def test_missing_segments(broken: Holding, with_tail: bool, expected: list[int]) -> None:

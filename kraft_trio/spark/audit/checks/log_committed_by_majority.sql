@@ -7,7 +7,7 @@
 -- have: too many of their directories end before it. Nodes write snapshots of committed records only. Started from
 -- these directories, the cluster may lose them. Voters without a directory count as having everything.
 with proven as (
-    select s.cluster, max_by(struct(s.end_offset, s.voters, s.place), s.end_offset) as newest
+    select s.cluster, max_by(struct(s.end_offset, s.voters, s.place), struct(s.end_offset, s.place)) as newest
     from log_snapshots s join log_spans l
         on l.cluster = s.cluster and l.directory = s.directory and l.whole_end >= s.end_offset
     where s.valid and s.end_offset > 0 group by s.cluster
@@ -26,7 +26,7 @@ asked as (
 ),
 ends as (
     select a.cluster, a.end_offset, a.place, a.voters, a.voter, max(coalesce(r.end, 0)) as end,
-        max_by(r.directory, coalesce(r.end, 0)) as directory
+        max_by(r.directory, struct(coalesce(r.end, 0), r.directory)) as directory
     from asked a join log_replicas r
         on r.cluster = a.cluster and a.voter in (r.replica, cast(r.node as string)) and r.error is null
     group by a.cluster, a.end_offset, a.place, a.voters, a.voter

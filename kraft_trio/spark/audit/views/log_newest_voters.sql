@@ -10,6 +10,6 @@ with sets as (
     where type = 'LeaderChange'
 ),
 newest as (
-    select cluster, max_by(struct(voters, place), struct(version, epoch, offset)) as newest from sets group by cluster
+    select cluster, max_by(struct(voters, place), struct(version, epoch, offset, place)) as newest from sets group by cluster
 )
 select n.cluster, n.newest.place, v.voter from newest n lateral view explode(n.newest.voters) v as voter

@@ -21,8 +21,8 @@ held as (
     left join snapshots s on s.cluster = coalesce(r.cluster_id, 'unknown') and s.directory = r.directory
 ),
 longest as (
-    select cluster, max(log_end) as longest, max_by(directory, log_end) as longest_directory,
-        max_by(log_end - log_start, log_end) as span
+    select cluster, max(log_end) as longest, max_by(directory, struct(log_end, directory)) as longest_directory,
+        max_by(log_end - log_start, struct(log_end, directory)) as span
     from held where log_end is not null group by cluster
 )
 select h.*, w.longest, w.longest_directory, w.span, greatest(w.longest - coalesce(h.end, 0), 0) as lag,
