@@ -93,6 +93,15 @@ def lawful(change: Damage) -> Damage:
     return change
 
 
+QUIET: dict[str, Damage] = {}
+"""As LAWFUL, and without a warning."""
+
+
+def quiet(change: Damage) -> Damage:
+    QUIET[change.__name__] = change
+    return lawful(change)
+
+
 ALONE: dict[str, tuple[str, Damage]] = {}
 """As DAMAGES, but no other check may report an error: unreadable data proves nothing about anyone."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .backup import PLACE, Backup, breaks, lawful
+from .backup import PLACE, Backup, breaks, lawful, quiet
 from .damages import have_a_snapshot
 
 
@@ -166,3 +166,25 @@ def the_same_where_voters_have_no_directory_ids(backup: Backup) -> None:
 @lawful
 def a_minority_ends_below_a_snapshot(backup: Backup) -> None:
     _cut(backup, 4, 11)
+
+
+@quiet
+def kafkas_snapshots_have_the_time_of_writing(backup: Backup) -> None:
+    for row in backup.tables["quorum_state"]:
+        row.update(crc_ok=None)
+    for row in backup.tables["snapshots"]:
+        row.update(sha256=f"of {row['directory']}")
+
+
+@quiet
+def a_leader_has_written_nothing_yet(backup: Backup) -> None:
+    row = max((row for row in backup.tables["epochs"] if row["node"] == 3), key=lambda row: row["epoch"])
+    end = backup.last_batch(3)["last_offset"] + 1
+    backup.tables["epochs"].append({**row, "epoch": row["epoch"] + 1, "start_offset": end})
+    backup.find("quorum_state", 3).update(leader_epoch=row["epoch"] + 1, leader_id=3, voted_id=3)
+
+
+@breaks("log_epochs_checkpoint")
+def an_epoch_begins_behind_the_end(backup: Backup) -> None:
+    a_leader_has_written_nothing_yet(backup)
+    backup.tables["epochs"][-1]["start_offset"] += 1
