@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.command import kraft
 from harness.kafka import why_no_kafka
+from harness.node import NodeProcess
+from harness.ports import free_ports
 from harness.waiting import wait_until
 from kraft_trio.errors import RefusedError
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
@@ -69,3 +72,30 @@ def test_the_stream_goes_on_when_another_controller_leads(
     wanted_ms = times_ms[len(times_ms) // 2]
     asked = make_reader_of(f"127.0.0.1:{controllers.ports[2]}", startingTimestamp=str(wanted_ms))
     assert asked.initialOffset()["offset"] == min(offset for offset, ms in times_ms.items() if ms >= wanted_ms)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("controllers", [(1,)], indirect=True)
+def test_an_observer_gives_their_metadata_in_their_place(controllers: Controllers, tmp_path: Path) -> None:
+    observer = NodeProcess(7, tmp_path / "node-7", *free_ports(1))
+    observer.write_properties(
+        {
+            "node.id": 7,
+            "process.roles": "broker",
+            "listeners": f"CLIENT://{observer.endpoint}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controllers.ports[1]}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT",
+            "metadata.log.dir": observer.directory,
+        }
+    )
+    kraft("storage", "format", "-t", controllers.cluster_id, "-N", "-c", str(observer.properties))
+    observer.start()
+    try:
+        asked = make_reader_of(f"127.0.0.1:{controllers.ports[1]}", readReplicas=str(observer.endpoint))
+        start = asked.initialOffset()
+        end = latest(asked, start)
+        of_leader = rows_of(make_reader_of(f"127.0.0.1:{controllers.ports[1]}"), start, end)
+        assert rows_of(asked, start, end) == of_leader != []
+    finally:
+        observer.kill()
