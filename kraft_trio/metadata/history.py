@@ -53,6 +53,10 @@ class History:
         """Whether records wait for the end of a transaction."""
         return self._transaction.is_open
 
+    def copy(self) -> History:
+        """One that continues from here by itself."""
+        return History(self.image.copy(), self._transaction.copy())
+
     def add(self, origin: Origin, value: bytes | None) -> Iterator[Made | Problem]:
         """Apply the next record.  Consume the result before the next call."""
         name = ""

@@ -63,6 +63,13 @@ class Image:
                 del groups[group]
         return Change(entity, before, record, topic)
 
+    def copy(self) -> Image:
+        """The same things, which are values; what changes in one image does not change in the other."""
+        tables = {
+            entity: {group: dict(things) for group, things in groups.items()} for entity, groups in self.tables.items()
+        }
+        return Image(tables, dict(self.topic_ids))
+
     def topic_name(self, id: UUID) -> str | None:
         """The name of a topic that exists."""
         found: TopicRecord | None = self.group("topics").get(id)

@@ -26,6 +26,11 @@ class TransactionFold(Generic[ItemT]):
         """Whether a transaction has begun, and neither ended nor been aborted."""
         return self._pending is not None
 
+    def copy(self) -> TransactionFold[ItemT]:
+        made = TransactionFold[ItemT]()
+        made._pending = None if self._pending is None else list(self._pending)
+        return made
+
     def add(self, api_key: int, item: ItemT) -> list[ItemT]:
         """The records that count from now on.  Those without an effect are left out."""
         counting: list[ItemT] = []

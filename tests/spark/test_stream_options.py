@@ -101,8 +101,8 @@ def test_an_unknown_option_is_named_with_those_there_are() -> None:
         (
             "content",
             "snapshots",
-            "option content=snapshots: only for directories: a quorum serves committed records; expected load() of a "
-            "copy of a node's directory",
+            "option content=snapshots, expected records, metadata or changes; all else needs load() of a copy of a "
+            "node's directory",
         ),
         (
             "path",

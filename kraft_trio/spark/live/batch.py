@@ -18,21 +18,20 @@ from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.options import LiveOptions, read_batch_options
 from kraft_trio.spark.live.planning import offset_at
 from kraft_trio.spark.live.quorum import QuorumLeader, ask_leader
-from kraft_trio.spark.live.ranges import plan_ranges
-from kraft_trio.spark.live.reader import LogPartition, read_partition
-from kraft_trio.spark.live.rows import RowMaker
+from kraft_trio.spark.live.reader import LogPartition, ranges_of, read_partition
+from kraft_trio.spark.live.row_makers import MakesRows, row_maker
 
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """Raises ConfigError for unusable options and columns."""
     read = read_batch_options(options)
-    return LiveReader(read, RowMaker.of(read, schema))
+    return LiveReader(read, row_maker(read, schema))
 
 
 class LiveReader(DataSourceReader):
     """Reads from `startingOffsets` to `endingOffsets`, or to the committed end at planning time."""
 
-    def __init__(self, options: LiveOptions, rows: RowMaker) -> None:
+    def __init__(self, options: LiveOptions, rows: MakesRows) -> None:
         self._options = options
         self._rows = rows
         self._exact = ExactFilters(dict(zip(rows.spelled, rows.schema.types, strict=True)))
@@ -58,11 +57,12 @@ class LiveReader(DataSourceReader):
             begin = await offset_at(leader, self._options.starting)
             end = await offset_at(leader, self._options.ending)
             first, last = self._wanted
-            return LogRange(leader.cluster_id, max(begin, first), min(end, last), leader.topic_name), leader.nodes
+            first, last = max(begin, first), min(end, last)
+            return LogRange(leader.cluster_id, first, last, leader.topic_name, first == begin), leader.nodes
 
         wanted, nodes = trio.run(ask_leader, self._options.address, question)
         options = attrs.evolve(self._options, address=self._options.address.known_also_at(nodes))
-        ranges = plan_ranges(wanted.begin, wanted.end, options.min_partitions, options.max_per_partition)
+        ranges = ranges_of(options, wanted.begin, wanted.end)
         return [LogPartition(options, attrs.evolve(wanted, begin=begin, end=end)) for begin, end in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,17 @@ import attrs
 import pyarrow as pa
 
 from kraft_trio.errors import ConfigError
-from kraft_trio.spark.live.options import LiveOptions, read_live_options
-from kraft_trio.spark.schemas import ERROR, OF_KAFKAS_SOURCE, RECORD_HEADERS, RECORDS, Column, spark_schema
+from kraft_trio.spark.live.options import RECORDS_CONTENT, LiveOptions, read_live_options
+from kraft_trio.spark.metadata.contents import metadata_columns
+from kraft_trio.spark.schemas import (
+    ERROR,
+    OF_KAFKAS_SOURCE,
+    RECORD_HEADERS,
+    RECORDS,
+    REPLICA,
+    Column,
+    spark_schema,
+)
 
 _OF_DIRECTORIES: Final = frozenset(
     {"directory", "node", "directory_id", "segment", "position", "crc_ok", "size", ERROR.name}
@@ -26,9 +35,14 @@ RETRIES: Final = Column("retries", pa.int32(), "questions to the leader that wer
 
 
 def live_columns(options: LiveOptions) -> tuple[Column, ...]:
+    retries = (RETRIES,) if options.include_retries else ()
+    if options.content != RECORDS_CONTENT:
+        of_replicas = {column.name for column in REPLICA}
+        own = (one for one in metadata_columns(options.content, options.types) if one.name not in of_replicas)
+        return (LIVE_RECORDS[0], *own, *retries)
     headers = (RECORD_HEADERS,) if options.include_headers else ()
     of_kafka = OF_KAFKAS_SOURCE if options.include_kafka_columns else ()
-    return (*LIVE_RECORDS, *headers, *of_kafka, *((RETRIES,) if options.include_retries else ()))
+    return (*LIVE_RECORDS, *headers, *of_kafka, *retries)
 
 
 def live_schema(given: Mapping[str, str]) -> str:

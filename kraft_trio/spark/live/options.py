@@ -36,10 +36,17 @@ from kraft_trio.spark.options import (
     topic_of,
     whole_number,
 )
+from kraft_trio.spark.schemas import CHANGES, METADATA
 from kraft_trio.spark.table_properties import NOT_HANDED_OVER
 
 SOURCE: Final = "kraft"
+RECORDS_CONTENT: Final = "records"
 BOOTSTRAP: Final = "bootstrapControllers"
+
+
+def option_named(name: str) -> Option:
+    """The option of directories that has the same meaning for a quorum."""
+    return next(option for option in READ_OPTIONS if option.name == name)
 
 
 def is_live(options: Mapping[str, str]) -> bool:
@@ -78,6 +85,17 @@ class LiveOptions:
     """The parsed options of a reader.  Can be pickled."""
 
     address: QuorumAddress
+    content: str = field(
+        Option(
+            "content",
+            choice(RECORDS_CONTENT, METADATA, CHANGES),
+            f"{RECORDS_CONTENT}, {METADATA} or {CHANGES}; all else needs load() of a copy of a node's directory",
+            RECORDS_CONTENT,
+            "the kind of rows; the others are for the metadata of Apache Kafka's controllers",
+        )
+    )
+    types: frozenset[str] = field(option_named("types"))
+    entities: frozenset[str] = field(option_named("entities"))
     starting_offsets: Place = field(
         Option(
             "startingOffsets",
@@ -222,7 +240,6 @@ _NOT_SERVED: Final = {
         "load() of a copy of a node's directory with content=latest-by-key, or endingOffsets={text} and a query for "
         "the newest record of each key",
     ),
-    "content": ("a quorum serves committed records", "load() of a copy of a node's directory"),
 }
 """Options that only directories have.  Each has the reason, and what to do instead."""
 
@@ -253,6 +270,7 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
         )
     address = attrs.evolve(address, topic_name=next(iter(named.values()), None), replicas=values["readReplicas"])
     options = LiveOptions(address=address, **fields_of(LiveOptions, values))
+    _check_content(options)
     least, most = options.min_per_trigger, options.max_per_trigger
     if least is not None and most is not None and least > most:
         raise ConfigError(
@@ -260,6 +278,28 @@ def read_live_options(given: Mapping[str, str]) -> LiveOptions:
             " that"
         )
     return options
+
+
+def _check_content(options: LiveOptions) -> None:
+    """Raise ConfigError for options that say nothing of the content."""
+    for name, kinds, content in (("types", options.types, METADATA), ("entities", options.entities, CHANGES)):
+        if kinds and options.content != content:
+            raise ConfigError(
+                f"format {SOURCE}: option {name}={','.join(sorted(kinds))}: says nothing of content="
+                f"{options.content}; expected content={content}"
+            )
+    of_records = {
+        "value.format": options.is_msgpack,
+        "includeHeaders": options.include_headers,
+        "includeControl": options.include_control,
+        KAFKA_COLUMNS: options.include_kafka_columns,
+    }
+    for name, is_set in of_records.items():
+        if is_set and options.content != RECORDS_CONTENT:
+            raise ConfigError(
+                f"format {SOURCE}: option {name}: says nothing of content={options.content}; expected content="
+                f"{RECORDS_CONTENT}"
+            )
 
 
 def read_stream_options(given: Mapping[str, str]) -> LiveOptions:

@@ -17,13 +17,17 @@ import trio
 
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
+from kraft_trio.client.replica_snapshots import ask_for_snapshots
+from kraft_trio.client.snapshot_piece import snapshot_piece
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, ProtocolError, UnsupportedVersionError
-from kraft_trio.protocol.types import Endpoint
+from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.security.client_network import Security
 from kraft_trio.storage.batches.batch import decode_records
 from kraft_trio.storage.batches.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
+from kraft_trio.wire.api import REPLICA_SNAPSHOTS
 from kraft_trio.wire.apis.describe_quorum import DescribedProducer
 from kraft_trio.wire.apis.fetch import FetchPartitionResponse
+from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
 
@@ -136,6 +140,55 @@ class QuorumLeader:
 
     async def log_start_offset(self) -> int:
         return (await self.fetch(0, max_bytes=1)).log_start_offset
+
+    async def snapshot_at_or_below(self, offset: int) -> OffsetAndEpoch | None:
+        """A snapshot that ends there or before; None if the log has all records from offset 0 on.
+
+        Raises NetworkError if there is none, or none of which the leader tells.
+        """
+        if REPLICA_SNAPSHOTS.key in self._leader.connection.peer_versions:
+            timeout_ms = self._leader.request_timeout_ms
+            told = await ask_for_snapshots(
+                self._leader.connection, self._leader.endpoint, ReplicaSnapshotsRequest(), timeout_ms
+            )
+            ids = [one.snapshot_id for one in told.snapshots if one.snapshot_id.offset <= offset]
+            begins = told.log_start_offset
+        else:
+            # Kafka's leader tells its newest snapshot, and whether an epoch is that of the one where the log begins.
+            first = await self._ask(0, 1, 0, 0)
+            begins = first.log_start_offset
+            ids = [first.snapshot_id] if first.snapshot_id is not None and first.snapshot_id.offset <= offset else []
+            if not ids and begins > 0:
+                ids = [id async for id in self._where_the_log_begins(begins)]
+        if not ids and begins > 0:
+            raise NetworkError(f"{self.name} tells of no snapshot at or below offset {offset}")
+        return max(ids, default=None)
+
+    async def _where_the_log_begins(self, begins: int) -> AsyncIterator[OffsetAndEpoch]:
+        for epoch in range(self.epoch, -1, -1):
+            told = await self._ask(begins, 1, 0, epoch)
+            if told.snapshot_id is None and told.diverging is None:
+                yield OffsetAndEpoch(begins, epoch)
+                return
+
+    async def snapshot_values(self, id: OffsetAndEpoch) -> list[bytes]:
+        """The values of the application's records in a snapshot.
+
+        Raises NetworkError; ProtocolError for a damaged one, and if the leader does not have it.
+        """
+        data, size = bytearray(), 1
+        while len(data) < size:
+            piece = await snapshot_piece(self._leader, id, len(data), max_bytes=FETCH_BYTES)
+            if not piece.unaligned_records:
+                raise ProtocolError(f"snapshot {id}: an empty piece at {len(data)} of {piece.size} bytes")
+            data += piece.unaligned_records
+            size = piece.size
+        values: list[bytes] = []
+        for position, header in iter_headers(data):
+            check_crc(data, position, header)
+            if not header.is_control:
+                values += (record.value or b"" for record in decode_records(data, position, header))
+        return values
 
     async def offset_at_time(self, timestamp_ms: int) -> int | None:
         """The offset of the first committed record of that time or a later one; None without one.

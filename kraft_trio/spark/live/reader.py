@@ -24,7 +24,8 @@ from kraft_trio.spark.live.position import StreamPosition, first_offset_between
 from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
 from kraft_trio.spark.live.ranges import plan_ranges
 from kraft_trio.spark.live.retries import Retries
-from kraft_trio.spark.live.rows import RowMaker
+from kraft_trio.spark.live.row_makers import MakesRows, row_maker
+from kraft_trio.spark.schemas import CHANGES
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class LogPartition(InputPartition):
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """The reader of `readStream`.  Raises ConfigError for unusable options and columns."""
     read = read_stream_options(options)
-    return KraftStreamReader(read, RowMaker.of(read, schema))
+    return KraftStreamReader(read, row_maker(read, schema))
 
 
 class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -54,7 +55,7 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Spark calls one method at a time.  Each call finds the leader again, in its own event loop.
     """
 
-    def __init__(self, options: LiveOptions, rows: RowMaker, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, options: LiveOptions, rows: MakesRows, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._clock_s = clock_s
         self._began_at_s = -math.inf
@@ -154,9 +155,10 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = first_offset_between(StreamPosition.of_json(start), to)
         if to != self._newest:
             self._ask_of(to, _nothing, self._options.address.timeout_ms)
-        ranges = plan_ranges(begin, to.offset, self._options.min_partitions, self._options.max_per_partition)
+        ranges = ranges_of(self._options, begin, to.offset)
         options = attrs.evolve(self._options, address=self._address)
-        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name)) for one in ranges]
+        is_beginning = begin == to.began_at
+        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name, is_beginning)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
@@ -207,16 +209,27 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return position.after_loss(begins)
 
 
+def ranges_of(options: LiveOptions, begin: int, end: int) -> list[tuple[int, int]]:
+    """The ranges of the tasks.  Changes follow from each other, so that one task reads them."""
+    if options.content == CHANGES:
+        return [(begin, end)] if begin < end else []
+    return list(plan_ranges(begin, end, options.min_partitions, options.max_per_partition))
+
+
 async def _nothing(_leader: QuorumLeader, _begin: StreamPosition) -> None:
     """Only the check matters."""
 
 
-def read_partition(partition: LogPartition, rows: RowMaker) -> Iterator[pa.RecordBatch]:
+def read_partition(partition: LogPartition, rows: MakesRows) -> Iterator[pa.RecordBatch]:
     """The rows of a task.  Raises like `committed_batches`."""
     options, wanted = partition.options, partition.wanted
     retries = Retries()
+    rows = rows.of_task(options, wanted)
+    for batch in rows.before():
+        yield retries.noted(batch)
     for records in committed_batches(
         options.address, wanted, fail_on_data_loss=options.fail_on_data_loss, on_retry=retries.add
     ):
         for batch in rows.rows_of(records, wanted):
             yield retries.noted(batch)
+    rows.end()

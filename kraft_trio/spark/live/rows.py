@@ -65,6 +65,17 @@ class RowMaker:
         spelled = tuple(schema.names)
         return cls(wanted, spelled, with_error, tuple(from_values), options.include_control, options.is_failfast)
 
+    def of_task(self, options: LiveOptions, wanted: LogRange) -> RowMaker:
+        """The same for all tasks."""
+        return self
+
+    def before(self) -> Iterator[pa.RecordBatch]:
+        """No rows but those of records."""
+        return iter(())
+
+    def end(self) -> None:
+        """Nothing to keep."""
+
     def rows_of(self, records: bytes, wanted: LogRange) -> Iterator[pa.RecordBatch]:
         """The rows of the offsets in the range, some thousands at a time.
 
