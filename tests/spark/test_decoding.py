@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from kraft_trio.spark.decoding.header_fields import MOST_HEADERS
 from kraft_trio.spark.decoding.headers import walk
 from kraft_trio.spark.decoding.payloads import Spans
 from kraft_trio.spark.decoding.record_fields import misnumbered, read_records
+from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.storage.batches.batch import (
     NewRecord,
     decode_records,
@@ -353,3 +355,12 @@ def test_columns_that_are_not_asked_for_change_nothing(log: list[bytes]) -> None
         names = ("offset", "value", "error") if content == "records" else ("base_offset", "crc_ok", "error")
         columns = [column for column in COLUMNS[content] if column.name in names]
         assert read(data, content, columns=columns).rows == [{c.name: row[c.name] for c in columns} for row in whole]
+
+
+def test_a_file_with_few_batches_repeats_its_constants_as_few_times() -> None:
+    rows = Rows(pa.schema([("directory", pa.string())]), {"directory": "d" * 100})
+    few = rows.make(3, {})
+    assert few.column("directory").to_pylist() == ["d" * 100] * 3
+    assert few.get_total_buffer_size() < 1000
+    assert rows.make(5000, {}).num_rows == 5000
+    assert rows.make(4, {}).column("directory").to_pylist() == ["d" * 100] * 4

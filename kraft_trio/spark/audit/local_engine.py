@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,7 @@ import pyarrow as pa
 import sqlglot
 
 from kraft_trio.spark.audit.check import View
+from kraft_trio.spark.audit.choice import SHARE_OF_MEMORY, memory_bytes
 from kraft_trio.spark.audit.engine import Row
 from kraft_trio.spark.audit.tables import (
     LOG_TABLES,
@@ -58,14 +60,18 @@ class LocalEngine:
     """See `Engine`."""
 
     def __init__(self, raw: Raw, folder: str) -> None:
-        """What does not fit in memory goes below `folder`, a directory, which the caller removes."""
+        """The tables go below `folder`, a directory, which the caller removes.
+
+        DuckDB compresses tables in files, but not those in memory, where each batch would repeat its directory's name.
+        """
         self._raw = raw
         settings: dict[str, str | bool | int | float | list[str]] = {
             "temp_directory": folder,
+            "memory_limit": f"{int(memory_bytes() * SHARE_OF_MEMORY) >> 20}MiB",
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        self._database = duckdb.connect(":memory:", config=settings)
+        self._database = duckdb.connect(f"{folder}/audit-{uuid.uuid4().hex}.duckdb", config=settings)
         # It reads nothing but what it is given.
         self._database.execute("set enable_external_access = false")
         self._database.execute(files(__package__).joinpath("duckdb_macros.sql").read_text(encoding="utf-8"))

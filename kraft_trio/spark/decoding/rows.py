@@ -63,7 +63,9 @@ class Rows:
         repeated = self._repeated.get(field.name)
         if repeated is None or len(repeated) < count:
             value = pa.scalar(self._constants.get(field.name), field.type)
-            repeated = self._repeated[field.name] = pa.repeat(value, max(count, 1024))
+            # Twice as many the next time: a small file needs few, a large one always the same.
+            size = count if repeated is None else max(count, 2 * len(repeated))
+            repeated = self._repeated[field.name] = pa.repeat(value, size)
         return repeated[:count]
 
 

@@ -8,7 +8,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
-from kraft_trio.spark.audit.choice import BYTES_A_ROW, SHARE_OF_MEMORY, fits_in_memory, table_bytes
+from kraft_trio.spark.audit.choice import BYTES_A_BATCH, SHARE_OF_MEMORY, fits_in_memory, needed_bytes
 from kraft_trio.spark.directories.replicas import find_replicas
 from tests.spark.directories import batches, make_node
 
@@ -23,18 +23,19 @@ def node(tmp_path: Path) -> Path:
     return make_node(tmp_path, 1, (0, batches(0, [[b"." * 300]] * BATCHES)))
 
 
-def test_memory_is_estimated_from_a_part_of_the_batches(node: Path) -> None:
-    estimated = table_bytes(find_replicas([str(node)], allow_mixed_clusters=True))
-    assert estimated == pytest.approx(BATCHES * BYTES_A_ROW, rel=0.01)
-    needed = int(estimated / SHARE_OF_MEMORY)
-    assert fits_in_memory([str(node)], needed + 1)
-    assert not fits_in_memory([str(node)], needed - 1)
+def test_memory_is_estimated_from_a_part_of_the_batches(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    estimated = needed_bytes(find_replicas([str(node)], allow_mixed_clusters=True))
+    assert estimated == pytest.approx(BATCHES * BYTES_A_BATCH, rel=0.01)
+    monkeypatch.setattr("kraft_trio.spark.audit.choice.memory_bytes", lambda: estimated / SHARE_OF_MEMORY)
+    assert fits_in_memory([str(node)])
+    monkeypatch.setattr("kraft_trio.spark.audit.choice.memory_bytes", lambda: estimated / SHARE_OF_MEMORY - 1)
+    assert not fits_in_memory([str(node)])
 
 
 @pytest.mark.parametrize("content", [b"", b"no batch at all" * 100])
 def test_nothing_is_estimated_of_what_is_no_log(tmp_path: Path, content: bytes) -> None:
     replicas = find_replicas([str(make_node(tmp_path, 1, (0, content)))], allow_mixed_clusters=True)
-    assert table_bytes(replicas) == 0
+    assert needed_bytes(replicas) == 0
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_which_engine(
     def session(master: str | None) -> None:
         raise Chosen(master)
 
-    monkeypatch.setattr("kraft_trio.spark.audit.choice._memory_bytes", lambda: memory_bytes)
+    monkeypatch.setattr("kraft_trio.spark.audit.choice.memory_bytes", lambda: memory_bytes)
     monkeypatch.setattr("kraft_trio.cli.audit._session", session)
     with pytest.raises(Chosen) as chosen:
         run(CliRunner(), str(node), *options)
