@@ -37,15 +37,21 @@ def create_topic(bootstrap_server: str, name: str, within_s: float) -> None:
 class Broker:
     """One process, which registers with the controllers."""
 
-    def __init__(self, directory: Path, controllers: Controllers, settings: Mapping[str, object] | None = None) -> None:
-        """`settings` are further ones."""
+    def __init__(
+        self,
+        directory: Path,
+        controllers: Controllers,
+        settings: Mapping[str, object] | None = None,
+        node_id: int = BROKER_ID,
+    ) -> None:
+        """Format and run it.  `settings` are further ones."""
         [port] = free_ports(1)
         self.endpoint = f"127.0.0.1:{port}"
-        self.directory = directory / "broker"
-        self._properties = directory / "broker.properties"
+        self.directory = directory / f"broker-{node_id}"
+        self._properties = directory / f"broker-{node_id}.properties"
         own = {
             "process.roles": "broker",
-            "node.id": BROKER_ID,
+            "node.id": node_id,
             "listeners": f"PLAINTEXT://{self.endpoint}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in controllers.ports.values()),
@@ -59,9 +65,13 @@ class Broker:
         subprocess.run(
             java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
         )
-        with (directory / "broker.log").open("ab") as log:
+        self.run()
+
+    def run(self) -> None:
+        """Start the process, also again, without waiting for it."""
+        with self._properties.with_suffix(".log").open("ab") as log:
             command = java("kafka.Kafka", str(self._properties))
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._properties.parent)
 
     def stop(self) -> None:
         """Let it hand its partitions over and end."""
@@ -69,8 +79,7 @@ class Broker:
         try:
             self._process.wait(JVM_SECONDS)
         finally:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
 
     def kill(self) -> None:
         self._process.kill()

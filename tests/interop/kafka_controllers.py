@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,28 @@ JVM_SECONDS = 90
 
 
 class Controllers:
-    """Controllers of Kafka's: 1 is the only voter, the others observe."""
+    """Controllers of Kafka's: by default, 1 is the only voter, and the others observe."""
 
-    def __init__(self, directory: Path, node_ids: Sequence[int] = (1, 2), release: str = "") -> None:
-        """`release` decides the metadata.version that they are formatted with, by default their own."""
+    def __init__(
+        self,
+        directory: Path,
+        node_ids: Sequence[int] = (1, 2),
+        release: str = "",
+        voters: Sequence[int] = (1,),
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`release` decides the metadata.version that they are formatted with, by default their own.  `settings` are
+        further ones."""
         self.cluster_id = random_uuid()
         self.ports = dict(zip(node_ids, free_ports(len(node_ids)), strict=True))
         self._directory = directory
         self._release = ["--release-version", release] if release else []
+        self._settings = settings or {}
+        self._voters = voters
+        self._founding = ["--standalone"]
+        if len(voters) > 1:
+            founders = (f"{id}@127.0.0.1:{self.ports[id]}:{random_uuid()}" for id in voters)
+            self._founding = ["--initial-controllers", ",".join(founders)]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def properties(self, node_id: int) -> Path:
@@ -36,11 +50,11 @@ class Controllers:
         """Format and run them."""
         for node_id in self.ports:
             self.write_properties(node_id)
-            self._format(node_id, "--standalone" if node_id == 1 else "--no-initial-controllers")
+            self._format(node_id, *(self._founding if node_id in self._voters else ["--no-initial-controllers"]))
             self.run(node_id)
 
-    def _format(self, node_id: int, how: str) -> None:
-        formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), how, *self._release]
+    def _format(self, node_id: int, *how: str) -> None:
+        formatting = ["format", "-t", self.cluster_id, "-c", str(self.properties(node_id)), *how, *self._release]
         subprocess.run(
             java("kafka.tools.StorageTool", *formatting), check=True, capture_output=True, timeout=JVM_SECONDS
         )
@@ -64,6 +78,7 @@ class Controllers:
             "log.dirs": self._directory / f"controller-{node_id}",
             # They write a record every half second.
             "metadata.log.max.record.bytes.between.snapshots": 2000,
+            **self._settings,
         }
         self.properties(node_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
@@ -74,6 +89,9 @@ class Controllers:
             self._processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory)
 
     def stop(self) -> None:
+        """Kill all, none of them much later than the others."""
+        for process in self._processes.values():
+            process.kill()
         for node_id in list(self._processes):
             self.kill(node_id)
 
@@ -120,6 +138,14 @@ class Controllers:
         if described is None or described["leaderId"] != node_id or (described["highWatermark"] or -1) < 0:
             return False
         return [voter["id"] for voter in described["currentVoters"]] == [node_id]
+
+    def leader(self, asked: int) -> int | None:
+        """The leader of which that controller knows a high watermark; None while nobody says."""
+        described = self._status(asked)
+        if described is None or (described["highWatermark"] or -1) < 0 or described["leaderId"] < 0:
+            return None
+        found: int = described["leaderId"]
+        return found
 
     def _status(self, asked: int) -> dict[str, Any] | None:
         completed = self.ask(asked, "metadata-quorum", "describe", "--status", "--json")

@@ -184,6 +184,16 @@ def test_a_state_begins_with_a_snapshot_if_the_log_is_trimmed(tmp_path: Path) ->
     assert json.loads(rows[3]["before"])["isr"] == [1, 2]
 
 
+def test_the_records_that_a_controller_was_formatted_with_count_once_the_log_has_them(tmp_path: Path) -> None:
+    """The first active controller writes them into the log; until then, Kafka's nodes do not apply them."""
+    level = framed(schemas.FeatureLevelRecord("metadata.version", 30))
+    directory = make_node(tmp_path, 1, (0, log_of([framed(TOPIC), level])))
+    take_snapshot(directory, 0, [level], epoch=0)
+    assert [len(load(directory, "features", asOfOffset=offset)) for offset in (1, 2, 3)] == [0, 0, 1]
+    assert load(directory, "features", asOfTimestamp=START_MS) == []
+    assert [(row["offset"], row["operation"]) for row in load(directory, "changes")] == [(1, "create"), (2, "create")]
+
+
 def test_a_state_as_of_a_time(short: Path, tmp_path: Path) -> None:
     at_four = START_MS + 4
     assert [row["isr"] for row in load(short, "partitions", asOfTimestamp=at_four)] == [[1], [1, 2]]

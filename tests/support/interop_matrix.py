@@ -34,6 +34,8 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_health.py": "our findings about Kafka's controllers and a broker",
     "interop/test_kafka_leaderless.py": "our findings about Kafka's controllers without a leader",
     "interop/test_kafka_log_reader.py": "Kafka's log reader on simulated logs and snapshots",
+    "interop/test_kafka_metadata_directories.py": "Kafka's image of its controllers' and brokers' directories",
+    "interop/test_kafka_metadata_image.py": "Kafka's image after generated metadata records",
     "interop/test_kafka_metadata_records.py": "Kafka's controllers and a broker: their metadata records",
     "interop/test_kafka_mixed_cluster.py": "our observer of Kafka's controllers and a broker",
     "interop/test_kafka_mixed_disks.py": "snapshots and directories between TestRaftServer and our nodes",

@@ -49,10 +49,10 @@ def log_of(values: Sequence[bytes], first: int = 1) -> bytes:
     return b"".join(batches)
 
 
-def take_snapshot(directory: Path, end: int, values: Iterable[bytes]) -> None:
+def take_snapshot(directory: Path, end: int, values: Iterable[bytes], epoch: int = 1) -> None:
     async def write() -> None:
         state = ControlState(last_contained_log_timestamp_ms=START_MS + end - 1)
-        async with SnapshotWriter(RealDisk(), str(directory / PARTITION), OffsetAndEpoch(end, 1), state) as writer:
+        async with SnapshotWriter(RealDisk(), str(directory / PARTITION), OffsetAndEpoch(end, epoch), state) as writer:
             for value in values:
                 await writer.append([NewRecord(value)])
             await writer.finish()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.protocol.reconciliation import BOOTSTRAP_SNAPSHOT_ID
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.directories.files import files_of
@@ -51,9 +52,12 @@ class Base:
 
 
 def base_of(replica: Replica, as_of: AsOf) -> Base | None:
-    """The newest snapshot at or below the moment."""
+    """The newest snapshot at or below the moment.
+
+    A node does not apply the records of the one that it was formatted with: the first leader writes them into the log.
+    """
     for id, file in sorted(replica.snapshots, key=lambda one: one[0], reverse=True):
-        if id.offset <= as_of.offset and _is_at_or_before(file, as_of.timestamp_us):
+        if id != BOOTSTRAP_SNAPSHOT_ID and id.offset <= as_of.offset and _is_at_or_before(file, as_of.timestamp_us):
             return Base(id, file)
     return None
 
