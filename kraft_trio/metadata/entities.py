@@ -57,8 +57,15 @@ def _entity(
     named: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Entity:
     columns = with_lists(columns_of(schema_of(record), named), ("eligible_leader_replicas", "last_known_elr"))
-    # A quota's record can say that it is removed; what exists is not.
-    return Entity(name, tuple(column for column in columns if column.name != "remove"), label, has_topic)
+    unkept = _UNKEPT.get(name, frozenset())
+    return Entity(name, tuple(column for column in columns if column.name not in unkept), label, has_topic)
+
+
+_UNKEPT: Final[Mapping[str, frozenset[str]]] = {
+    "client_quotas": frozenset({"remove"}),
+    "producer_ids": frozenset({"broker_id", "broker_epoch"}),
+}
+"""Fields of records that say nothing of what exists."""
 
 
 def _quota_label(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ configuration of a topic that is made and deleted within one read depends on whe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import attrs
@@ -23,6 +23,8 @@ NO_LEADER_CHANGE: Final = -2
 MIGRATING: Final = UUID(int=0)
 """The directory of a replica whose broker has not told it yet (KIP-858)."""
 METADATA_VERSION: Final = "metadata.version"
+
+Node = TypeVar("Node", schemas.RegisterBrokerRecord, schemas.RegisterControllerRecord)
 
 _TOPIC_CONFIGS = 2
 _FENCING: Final = {-1: False, 0: None, 1: True}
@@ -151,11 +153,32 @@ def _put_partition(image: Image, topic: str, partition: schemas.PartitionRecord)
     return image.put("partitions", partition.partition_id, partition, group=partition.topic_id, topic=topic)
 
 
-# Brokers and controllers
+# Brokers and controllers: Kafka keeps listeners, features and directories in no order
+
+
+def _registered(record: schemas.RegisterBrokerRecord) -> schemas.RegisterBrokerRecord:
+    return _with_sorted_directories(_sorted_by_name(record))
+
+
+def _sorted_by_name(record: Node) -> Node:
+    return attrs.evolve(
+        record,
+        end_points=tuple(sorted(record.end_points, key=lambda one: one.name)),
+        features=tuple(sorted(record.features, key=lambda one: one.name)),
+    )
+
+
+def _with_sorted_directories(record: schemas.RegisterBrokerRecord) -> schemas.RegisterBrokerRecord:
+    cordoned = record.cordoned_log_dirs
+    return attrs.evolve(
+        record,
+        log_dirs=tuple(sorted(record.log_dirs)),
+        cordoned_log_dirs=None if cordoned is None else tuple(sorted(cordoned)),
+    )
 
 
 def _register_broker(image: Image, record: schemas.RegisterBrokerRecord) -> list[Change]:
-    return [image.put("brokers", record.broker_id, record)]
+    return [image.put("brokers", record.broker_id, _registered(record))]
 
 
 def _unregister_broker(image: Image, record: schemas.UnregisterBrokerRecord) -> list[Change]:
@@ -195,11 +218,11 @@ def _change_broker(image: Image, record: Any, id: int, epoch: int, told: Mapping
         raise ProtocolError(f"{kind}: broker {id} is not registered")
     if before.broker_epoch != epoch:
         raise ProtocolError(f"{kind}: broker {id} has the epoch {before.broker_epoch}, not {epoch}")
-    return image.put("brokers", id, attrs.evolve(before, **told))
+    return image.put("brokers", id, _with_sorted_directories(attrs.evolve(before, **told)))
 
 
 def _register_controller(image: Image, record: schemas.RegisterControllerRecord) -> list[Change]:
-    return [image.put("controllers", record.controller_id, record)]
+    return [image.put("controllers", record.controller_id, _sorted_by_name(record))]
 
 
 def _unregister_controller(image: Image, record: schemas.UnregisterControllerRecord) -> list[Change]:
@@ -223,14 +246,15 @@ def _put_config(image: Image, of: schemas.ConfigRecord, record: schemas.ConfigRe
 
 
 def _client_quota(image: Image, record: schemas.ClientQuotaRecord) -> list[Change]:
-    entity = sorted(record.entity, key=lambda one: one.entity_type)
+    entity = tuple(sorted(record.entity, key=lambda one: one.entity_type))
     key = tuple((one.entity_type, one.entity_name) for one in entity), record.key
-    after = None if record.remove else record
+    after = None if record.remove else attrs.evolve(record, entity=entity)
     return [image.put("client_quotas", key, after)]
 
 
 def _producer_ids(image: Image, record: schemas.ProducerIdsRecord) -> list[Change]:
-    return [image.put("producer_ids", "", record)]
+    # Kafka keeps no more than the next id.
+    return [image.put("producer_ids", "", attrs.evolve(record, broker_id=-1, broker_epoch=-1))]
 
 
 # Security

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.cli.metadata.choice_of_replica import furthest
+from kraft_trio.cli.metadata.queries import differences
 from kraft_trio.spark.directories.as_of import AsOf
 from kraft_trio.spark.directories.replicas import Replica
 from kraft_trio.spark.metadata.replaying import Replaying
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.nightly
 
 MOMENTS = 30
 """About as many offsets of each directory, its end among them."""
-SMALL_SEGMENTS = {"internal.metadata.log.segment.bytes": 8000}
+SMALL_SEGMENTS = {"internal.metadata.log.segment.bytes": 4000}
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,8 @@ def compare(tmp_path: Path, directory: Path) -> tuple[int, int]:
 def test_our_image_of_a_directory_is_kafkas(shop: Shop, tmp_path: Path, says: Callable[[str], None]) -> None:
     directories = [shop.controllers.partition(id).parent for id in CONTROLLERS]
     directories += [shop.brokers[id].directory for id in BROKERS]
+    for one in directories[1:]:
+        assert differences(str(directories[0]), str(one), None, None).rows == []
     images, things = (sum(column) for column in zip(*(compare(tmp_path, one) for one in directories), strict=True))
     assert images > MOMENTS * len(directories)
     says(f"{len(directories)} directories, {images} images with {things} things")

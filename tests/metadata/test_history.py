@@ -59,7 +59,18 @@ def changed(number: int = 0, **told: Any) -> schemas.PartitionChangeRecord:
 
 def broker(**others: Any) -> schemas.RegisterBrokerRecord:
     values = {"fenced": True, "in_controlled_shutdown": False, **others}
-    return schemas.RegisterBrokerRecord(1, False, UUID(int=9), 7, (), (), None, **values)
+    return schemas.RegisterBrokerRecord(
+        **{
+            "broker_id": 1,
+            "is_migrating_zk_broker": False,
+            "incarnation_id": UUID(int=9),
+            "broker_epoch": 7,
+            "end_points": (),
+            "features": (),
+            "rack": None,
+            **values,
+        }
+    )
 
 
 TOPIC = schemas.TopicRecord("orders", ORDERS)
@@ -189,6 +200,31 @@ def test_a_record_about_something_unknown_is_a_problem(records: list[Any], reaso
     before, _ = applied(*records[:-1])
     after, _ = applied(*records)
     assert after == before
+
+
+def test_what_kafka_does_not_keep_makes_no_difference() -> None:
+    """Nodes write it into snapshots in any order, or not at all."""
+    versions = [schemas.RegisteredFeature(name, 0, 1) for name in ("metadata.version", "group.version")]
+    listeners = [schemas.RegisteredEndpoint(name, "host", 9092, 0) for name in ("SSL", "CLIENTS")]
+    directories = [UUID(int=1 << 90), UUID(int=1 << 80)]
+    user, client = schemas.QuotaEntity("user", "web"), schemas.QuotaEntity("client-id", "web")
+
+    def written(order: int) -> tuple[Any, ...]:
+        def some(values: list[Any]) -> tuple[Any, ...]:
+            return tuple(values[::order])
+
+        node = {"end_points": some(listeners), "features": some(versions)}
+        return (
+            broker(**node, log_dirs=some(directories)),
+            schemas.RegisterControllerRecord(3, UUID(int=9), False, **node),
+            schemas.ClientQuotaRecord(some([user, client]), "producer_byte_rate", 5.0, False),
+            schemas.ProducerIdsRecord(order, order, 1000),
+        )
+
+    image, _ = applied(*written(1))
+    assert applied(*written(-1))[0] == image
+    assert [len(one.changes) for one in applied(*written(1), *written(-1))[1] if isinstance(one, Made)] == [1] * 4
+    assert [*ENTITIES["producer_ids"].rows(image)] == [{"next_producer_id": 1000}]
 
 
 def test_a_value_that_is_no_record_is_a_problem() -> None:
