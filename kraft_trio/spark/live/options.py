@@ -318,8 +318,8 @@ def read_stream_options(given: Mapping[str, str]) -> LiveOptions:
     for name, end in ends.items():
         if end not in (None, LATEST):
             raise ConfigError(
-                f"format {SOURCE}: option {name}={end}: a stream has no such end, expected latest, or spark.read "
-                "instead of readStream"
+                f"format {SOURCE}: option {name}={end}: a stream has no such end, expected none, or spark.read instead "
+                "of readStream"
             )
     return options
 
