@@ -1,16 +1,17 @@
-"""Answers questions about the metadata in replicas' directories, with DuckDB where they are asked in SQL."""
+"""Answers questions about the metadata in replicas' directories.
+
+`sql` is imported where a question is asked in SQL: importing DuckDB takes longer than reading a small cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
-import duckdb
 import pyarrow as pa
 
 from kraft_trio.cli.metadata.choice_of_replica import furthest
-from kraft_trio.errors import ConfigError
 from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.history import Problem
 from kraft_trio.metadata.image import Image
@@ -55,7 +56,9 @@ def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where:
     if where is None:
         rows = list(entity.rows(image))
         return Found(rows, lambda: _state_table(image, entity), _source(replica, replaying), problems)
-    found = _selected({entity.name: _state_table(image, entity)}, f"SELECT * FROM {entity.name} WHERE {where}")
+    from kraft_trio.cli.metadata.sql import selected
+
+    found = selected({entity.name: _state_table(image, entity)}, f"SELECT * FROM {entity.name} WHERE {where}")
     return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
 
 
@@ -82,7 +85,9 @@ def changes(
     ]
     found = _changes_table(kept)
     if where is not None:
-        found = _selected({CHANGES: found}, f"SELECT * FROM {CHANGES} WHERE {where}")
+        from kraft_trio.cli.metadata.sql import selected
+
+        found = selected({CHANGES: found}, f"SELECT * FROM {CHANGES} WHERE {where}")
     return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
 
 
@@ -111,7 +116,9 @@ def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | 
 
 def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
     """The result of a query over the tables that it names.  Raises ConfigError if DuckDB refuses it."""
-    named = _tables_in(query)
+    from kraft_trio.cli.metadata.sql import selected, tables_in
+
+    named = tables_in(query) & {*ENTITIES, CHANGES}
     replica = furthest(directories)
     replaying = Replaying(replica, as_of or AsOf(), begin=0 if CHANGES in named else None)
     problems: list[str] = []
@@ -120,43 +127,8 @@ def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
     tables = {name: _state_table(image, ENTITIES[name]) for name in named if name in ENTITIES}
     if CHANGES in named:
         tables[CHANGES] = _changes_table(steps)
-    found = _selected(tables, query)
+    found = selected(tables, query)
     return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
-
-
-def _tables_in(query: str) -> set[str]:
-    with _database() as database:
-        try:
-            names = {name.lower() for name in database.get_table_names(query)}
-        except duckdb.Error as error:
-            raise _refusal(query, error) from error
-    return names & {*ENTITIES, CHANGES}
-
-
-def _database() -> duckdb.DuckDBPyConnection:
-    """A database that reads nothing but what it is given."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
-    database = duckdb.connect(":memory:", config=settings)
-    database.execute("set enable_external_access = false")
-    database.execute("set timezone = 'UTC'")
-    return database
-
-
-def _refusal(query: str, error: duckdb.Error) -> ConfigError:
-    return ConfigError(f"{query}: {str(error).partition(chr(10))[0]}")
-
-
-def _selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
-    with _database() as database:
-        for name, made in tables.items():
-            database.register(name, made)
-        try:
-            return database.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            raise _refusal(query, error) from error
 
 
 def _columns(columns: Iterable[Column]) -> pa.Schema:

@@ -1,0 +1,46 @@
+"""Queries over tables in memory, in DuckDB's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+
+from kraft_trio.errors import ConfigError
+
+
+def tables_in(query: str) -> set[str]:
+    """The tables that a query names, in lower case.  Raises ConfigError if DuckDB refuses it."""
+    with _database() as database:
+        try:
+            return {name.lower() for name in database.get_table_names(query)}
+        except duckdb.Error as error:
+            raise _refusal(query, error) from error
+
+
+def _database() -> duckdb.DuckDBPyConnection:
+    """A database that reads nothing but what it is given."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    database = duckdb.connect(":memory:", config=settings)
+    database.execute("set enable_external_access = false")
+    database.execute("set timezone = 'UTC'")
+    return database
+
+
+def _refusal(query: str, error: duckdb.Error) -> ConfigError:
+    return ConfigError(f"{query}: {str(error).partition(chr(10))[0]}")
+
+
+def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
+    """The result of a query over these tables.  Raises ConfigError if DuckDB refuses it."""
+    with _database() as database:
+        for name, made in tables.items():
+            database.register(name, made)
+        try:
+            return database.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            raise _refusal(query, error) from error
