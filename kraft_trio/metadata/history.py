@@ -39,6 +39,8 @@ class Problem:
 
     origin: Origin
     reason: str
+    record: str | None = None
+    """The record's type if it was decoded, and Kafka refuses what it says."""
 
 
 @attrs.define
@@ -71,7 +73,7 @@ class History:
             try:
                 changes = replay(self.image, counting)
             except ProtocolError as error:
-                yield Problem(place, str(error))
+                yield Problem(place, str(error), name)
             else:
                 if changes:
                     yield Made(place, name, tuple(changes))

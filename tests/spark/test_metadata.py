@@ -213,7 +213,8 @@ def test_a_record_that_kafka_refuses_is_told(tmp_path: Path) -> None:
     directory = make_node(tmp_path, 1, (0, log_of(values)))
     problem = "PartitionChangeRecord: the topic orders has no partition 4"
     assert [row["error"] for row in load(directory, "topics")] == [problem, None]
-    assert [(row["offset"], row["error"]) for row in load(directory, "changes")][1] == (2, problem)
+    refused = load(directory, "changes")[1]
+    assert (refused["offset"], refused["record"], refused["error"]) == (2, "PARTITION_CHANGE_RECORD", problem)
     with pytest.raises(StorageError, match=problem):
         load(directory, "topics", mode="FAILFAST")
 

@@ -117,7 +117,10 @@ def change_rows(
 
 
 def _place(step: Problem | Unreadable) -> dict[str, Any]:
-    return {"offset": step.origin.offset, "epoch": step.origin.epoch} if isinstance(step, Problem) else {}
+    if isinstance(step, Unreadable):
+        return {"offset": step.offset}
+    offset = step.origin.offset if step.origin.offset >= 0 else None
+    return {"offset": offset, "epoch": step.origin.epoch, "record": step.record}
 
 
 def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:

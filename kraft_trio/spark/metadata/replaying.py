@@ -33,6 +33,8 @@ class Unreadable:
     """A part of the directory that could not be read, or that is missing."""
 
     reason: str
+    offset: int | None = None
+    """Where the log continues to be unknown; None for all of it."""
 
 
 @attrs.define
@@ -51,6 +53,9 @@ class Replaying:
     """The snapshot that it began with."""
     leaders: dict[int, int] = attrs.field(factory=dict)
     """Leaders by epoch, as the log tells."""
+    elected_us: dict[int, int | None] = attrs.field(factory=dict)
+    """When each of them began to lead, in microseconds since 1970, by its clock."""
+    _is_in_log: bool = attrs.field(default=False, init=False)
 
     def steps(self) -> Iterator[Made | Problem | Unreadable]:
         """What each record changes, in order, and what is wrong.  Records of a snapshot have the offset -1."""
@@ -66,11 +71,12 @@ class Replaying:
             for batch in snapshot_records(self.replica, self.base, _SCHEMA):
                 yield from self._apply(batch)
             self.end = self.base.id.offset
+        self._is_in_log = True
         for batch in log_records(self.replica, self.end, self.as_of, _SCHEMA):
             yield from self._apply(batch)
         missing = what_is_missing(self.replica, self.as_of, self.base, self.end) if self.replica.partition else None
         if missing is not None:
-            yield Unreadable(missing)
+            yield Unreadable(missing, self.end)
 
     def run(self) -> list[Problem | Unreadable]:
         """Replay everything, and return what is wrong."""
@@ -92,19 +98,20 @@ class Replaying:
         rows = zip(*(column.to_pylist() for column in columns), times, strict=True)
         for offset, epoch, is_control, key, value, error, time in rows:
             if error is not None:
-                yield Unreadable(error)
+                yield Unreadable(error, self.end if self._is_in_log else None)
                 continue
             if offset is not None:
                 self.end = offset + 1
             if is_control:
-                self._note_leader(epoch, key, value)
+                self._note_leader(epoch, time, key, value)
             else:
                 yield from self.history.add(Origin(-1 if offset is None else offset, epoch, time), value)
 
-    def _note_leader(self, epoch: int, key: bytes | None, value: bytes | None) -> None:
+    def _note_leader(self, epoch: int, time: int | None, key: bytes | None, value: bytes | None) -> None:
         try:
             record = decode_control_record(key, value)
         except ProtocolError:
             return
         if isinstance(record, LeaderChange):
             self.leaders[epoch] = record.leader_id
+            self.elected_us[epoch] = time
