@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kraft_trio.spark.audit.check import FIGURES, REPAIRS, TRACE, Check, cluster_of
+from kraft_trio.spark.audit.check import FIGURES, METADATA, REPAIRS, TRACE, Check, cluster_of
 from kraft_trio.spark.audit.engine import Engine
 from kraft_trio.spark.audit.figures import MOST_CLUSTERS, Figures, gather
 from kraft_trio.spark.audit.inputs import check_inputs, chosen
@@ -114,7 +114,7 @@ def audit(
 
     raw: dict[str, DataFrame] = {}
     if directories:
-        raw |= read_directories(spark, directories, limits)
+        raw |= read_directories(spark, directories, limits, is_metadata_wanted=_reads_metadata(checks))
     if traces:
         raw |= read_traces(spark, traces)
     with scratch_folder(spark, scratch) as folder:
@@ -133,11 +133,16 @@ def _audit_here(
 ) -> Audit:
     from kraft_trio.spark.audit.local_engine import LocalEngine, decode_directories
 
+    raw = decode_directories(directories, limits, is_metadata_wanted=_reads_metadata(checks))
     with tempfile.TemporaryDirectory(prefix="kraft-audit-", ignore_cleanup_errors=True) as folder:
-        with closing(LocalEngine(decode_directories(directories, limits), folder)) as engine:
+        with closing(LocalEngine(raw, folder)) as engine:
             return audit_tables(
                 engine, directories=directories, checks=checks, with_figures=with_figures, on_progress=on_progress
             )
+
+
+def _reads_metadata(checks: Collection[str] | None) -> bool:
+    return any(check.source == METADATA for check in chosen(checks or ()))
 
 
 def audit_tables(

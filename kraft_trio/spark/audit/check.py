@@ -12,6 +12,7 @@ import attrs
 
 TRACE: Final = "trace"
 LOG: Final = "log"
+METADATA: Final = "metadata"
 
 
 def cluster_of(table: str) -> str:
@@ -19,10 +20,10 @@ def cluster_of(table: str) -> str:
     match table:
         case "trace":
             return "coalesce(run, file)"
-        case "batches" | "control" | "snapshots" | "quorum_state" | "epochs" | "replicas":
+        case "batches" | "control" | "snapshots" | "quorum_state" | "epochs" | "replicas" | "metadata_changes":
             return "coalesce(cluster_id, 'unknown')"
         case _:
-            return "cluster" if table.startswith(LOG) else "run"
+            return "cluster" if table.startswith((LOG, METADATA)) else "run"
 
 
 _FIELD = re.compile(r"-- (invariant|title|reads|observes|severity|stored|a row): (.*)")
@@ -50,7 +51,7 @@ class Check:
 
     @property
     def source(self) -> str:
-        """The kind of input: "trace" or "log"."""
+        """The kind of input: "trace", "log", or "metadata", which is a log of Apache Kafka's controllers."""
         return self.name.partition("_")[0]
 
     @property

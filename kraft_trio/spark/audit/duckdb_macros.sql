@@ -9,3 +9,5 @@ create macro changed_keys(old, new) as list_concat(
     ),
     list_filter(only_in(new, old), lambda c: not list_contains(only_in(old, new), split_part(c, '-', 1)))
 );
+-- See functions/ints.sql.
+create macro ints(text) as from_json(text, '["INTEGER"]');

@@ -18,10 +18,10 @@ def check_inputs(directories: Sequence[str], traces: Sequence[str], checks: Coll
     The message names the paths and problems.  If only some paths are bad, they become rows with `error`, which a check
     reports.
     """
-    given = {source for source, paths in (("log", directories), ("trace", traces)) if paths}
+    given = {source for source, paths in (("log", directories), ("metadata", directories), ("trace", traces)) if paths}
     other = [check.name for check in chosen(checks) if checks and check.source not in given]
     if other:
-        what = "directories of replicas" if "trace" in given else "traces (--trace)"
+        what = "directories of replicas" if traces else "traces (--trace)"
         raise AuditInputError(f"check {', '.join(other)}: looks at other input than what is given; expected {what}")
     if not directories and not traces:
         raise AuditInputError("nothing to audit; expected directories of replicas, or traces")

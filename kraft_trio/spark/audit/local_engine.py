@@ -15,6 +15,7 @@ import sqlglot
 from kraft_trio.spark.audit.check import View
 from kraft_trio.spark.audit.choice import SHARE_OF_MEMORY, memory_bytes
 from kraft_trio.spark.audit.engine import Row
+from kraft_trio.spark.audit.metadata_tables import METADATA_TABLES, metadata_rows, with_metadata
 from kraft_trio.spark.audit.tables import (
     LOG_TABLES,
     NO_LIMITS,
@@ -36,11 +37,16 @@ Raw = Mapping[str, Callable[[], pa.RecordBatchReader]]
 """The raw tables by name."""
 
 
-def decode_directories(paths: Sequence[str], limits: Limits = NO_LIMITS) -> Raw:
-    """The raw tables of replicas' directories.  Raises ConfigError if there is no replica."""
+def decode_directories(paths: Sequence[str], limits: Limits = NO_LIMITS, *, is_metadata_wanted: bool = True) -> Raw:
+    """The raw tables of replicas' directories; those of metadata if it is wanted and Kafka's are among them.
+
+    Raises ConfigError if there is no replica.
+    """
     replicas = find_replicas(paths, allow_mixed_clusters=True)
+    kafkas = with_metadata(replicas) if is_metadata_wanted else []
     return {
         **{name: _decoder(replicas, name) for name in LOG_TABLES},
+        **{name: _metadata_decoder(kafkas, name) for name in METADATA_TABLES if kafkas},
         "replicas": table_of_replicas(replicas).to_reader,
         "limits": table_of_limits(limits).to_reader,
     }
@@ -52,6 +58,15 @@ def _decoder(replicas: Sequence[Replica], table: str) -> Callable[[], pa.RecordB
 
     def batches() -> Iterator[pa.RecordBatch]:
         return read_pieces(plan_pieces(replicas, plan.content, plan.wanted, PIECE_BYTES), plan)
+
+    return lambda: pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _metadata_decoder(replicas: Sequence[Replica], table: str) -> Callable[[], pa.RecordBatchReader]:
+    schema = arrow_schema(METADATA_TABLES[table])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        return (batch for replica in replicas for batch in metadata_rows(table, replica))
 
     return lambda: pa.RecordBatchReader.from_batches(schema, batches())
 

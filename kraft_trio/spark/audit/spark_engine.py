@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kraft_trio.errors import StorageError
 from kraft_trio.spark.audit.check import FUNCTIONS, View
 from kraft_trio.spark.audit.engine import Row
+from kraft_trio.spark.audit.metadata_tables import METADATA_TABLES, metadata_rows, with_metadata
 from kraft_trio.spark.audit.tables import (
     FACTS,
     LOG_TABLES,
@@ -18,10 +20,11 @@ from kraft_trio.spark.audit.tables import (
     table_of_limits,
     table_of_replicas,
 )
-from kraft_trio.spark.directories.replicas import find_replicas
+from kraft_trio.spark.directories.replicas import Replica, find_replicas
 from kraft_trio.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_ROWS: Final = 1_000_000
@@ -40,15 +43,35 @@ def read_traces(spark: SparkSession, paths: Sequence[str]) -> dict[str, DataFram
     return {"trace": spark.read.format("kraft-trace").load(list(paths))}
 
 
-def read_directories(spark: SparkSession, paths: Sequence[str], limits: Limits = NO_LIMITS) -> dict[str, DataFrame]:
-    """The raw tables of replicas' directories.  Raises ConfigError if there is no replica."""
+def read_directories(
+    spark: SparkSession, paths: Sequence[str], limits: Limits = NO_LIMITS, *, is_metadata_wanted: bool = True
+) -> dict[str, DataFrame]:
+    """The raw tables of replicas' directories; those of metadata if it is wanted and Kafka's are among them.
+
+    Raises ConfigError if there is no replica.
+    """
     found = {}
     for name in LOG_TABLES:
         reader = spark.read.format("kraft").options(content=content_of(name), allowMixedClusters="true")
         found[name] = reader.schema(spark_schema(columns_of(name))).load(list(paths))
-    found["replicas"] = spark.createDataFrame(table_of_replicas(find_replicas(paths, allow_mixed_clusters=True)))
+    replicas = find_replicas(paths, allow_mixed_clusters=True)
+    found["replicas"] = spark.createDataFrame(table_of_replicas(replicas))
     found["limits"] = spark.createDataFrame(table_of_limits(limits))
-    return found
+    kafkas = with_metadata(replicas) if is_metadata_wanted else []
+    return found | {name: _metadata(spark, kafkas, name) for name in METADATA_TABLES if kafkas}
+
+
+def _metadata(spark: SparkSession, replicas: Sequence[Replica], table: str) -> DataFrame:
+    """A table of metadata, in a task for each replica."""
+
+    def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for replica in batch.column("replica").to_pylist():
+                yield from metadata_rows(table, pickle.loads(replica))
+
+    rows = spark.sparkContext.parallelize([(pickle.dumps(one),) for one in replicas], len(replicas))
+    given = spark.createDataFrame(rows, "replica binary")
+    return given.mapInArrow(decoded, spark_schema(METADATA_TABLES[table]))
 
 
 class SparkEngine:

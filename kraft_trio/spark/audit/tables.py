@@ -34,7 +34,7 @@ LIMITS: Final = (
 )
 """The columns of the table `limits`, which has one row."""
 
-MAIN_TABLES: Final[Mapping[str, str]] = {"log": "replicas", "trace": "trace"}
+MAIN_TABLES: Final[Mapping[str, str]] = {"log": "replicas", "trace": "trace", "metadata": "metadata_changes"}
 """By kind of input, the table in which every cluster has a row."""
 
 FACTS: Final[Mapping[str, tuple[str, list[tuple[str, ...]]]]] = {
