@@ -177,6 +177,13 @@ def kafkas_snapshots_have_the_time_of_writing(backup: Backup) -> None:
 
 
 @quiet
+def kafkas_snapshots_have_an_order_of_their_own(backup: Backup) -> None:
+    kafkas_snapshots_have_the_time_of_writing(backup)
+    for row in backup.tables["snapshots"]:
+        row.update(content_sha256=f"of {row['directory']}")
+
+
+@quiet
 def a_leader_has_written_nothing_yet(backup: Backup) -> None:
     row = max((row for row in backup.tables["epochs"] if row["node"] == 3), key=lambda row: row["epoch"])
     end = backup.last_batch(3)["last_offset"] + 1

@@ -142,15 +142,16 @@ class Controllers:
 
 
 Damage = Callable[[Controllers], object]
-DAMAGES: dict[str, tuple[str, Damage]] = {}
-"""By a name of its own, the check that must find it, and what it does."""
+DAMAGES: dict[str, tuple[str, frozenset[str], Damage]] = {}
+"""By a name of its own, the check that must find it, others that may, and what it does."""
 LAWFUL: dict[str, Damage] = {}
 """By name, what makes of a sound history another sound one."""
 
 
-def breaks(check: str) -> Callable[[Damage], Damage]:
+def breaks(check: str, *others: str) -> Callable[[Damage], Damage]:
     def register(damage: Damage) -> Damage:
-        DAMAGES[damage.__name__] = f"metadata_{check}", damage
+        may = frozenset(f"metadata_{other}" for other in others)
+        DAMAGES[damage.__name__] = f"metadata_{check}", may, damage
         return damage
 
     return register
@@ -264,6 +265,7 @@ def a_snapshot_ends_within_a_transaction_that_never_ends(controllers: Controller
 
 @breaks("snapshots_are_images")
 def a_snapshot_has_lost_a_partition(controllers: Controllers) -> None:
+    controllers.end = 16
     image = controllers.image()
     image.remove(next(one for one in image if isinstance(one, schemas.PartitionRecord)))
     controllers.of_snapshots[1] = image
@@ -271,6 +273,7 @@ def a_snapshot_has_lost_a_partition(controllers: Controllers) -> None:
 
 @breaks("snapshots_are_images")
 def a_snapshot_has_a_topic_that_was_never_made(controllers: Controllers) -> None:
+    controllers.end = 16
     controllers.of_snapshots[1] = [*controllers.image(), schemas.TopicRecord("ghosts", UUID(int=5))]
 
 
@@ -285,13 +288,28 @@ def a_snapshot_has_applied_an_open_transaction(controllers: Controllers) -> None
 
 @breaks("images_are_equal")
 def a_replica_began_with_another_snapshot(controllers: Controllers) -> None:
-    image = [attrs.evolve(one, rack="b") if _is_first(one) else one for one in controllers.image()]
+    controllers.end = 16
+    image = [attrs.evolve(one, rack="b") if _is_first(one) else one for one in controllers.image(SNAPSHOT_END)]
     controllers.of_snapshots[2] = image
 
 
 @breaks("images_are_equal")
 def a_replica_has_never_heard_of_a_configuration(controllers: Controllers) -> None:
-    controllers.of_snapshots[2] = [one for one in controllers.image() if not isinstance(one, schemas.ConfigRecord)]
+    controllers.end = 16
+    image = controllers.image(SNAPSHOT_END)
+    controllers.of_snapshots[2] = [one for one in image if not isinstance(one, schemas.ConfigRecord)]
+
+
+@breaks("snapshots_are_equal", "images_are_equal")
+def two_snapshots_differ_in_a_value(controllers: Controllers) -> None:
+    controllers.of_snapshots[2] = [
+        attrs.evolve(one, rack="b") if _is_first(one) else one for one in controllers.image()
+    ]
+
+
+@breaks("snapshots_are_equal", "images_are_equal")
+def two_snapshots_differ_in_a_topic(controllers: Controllers) -> None:
+    controllers.of_snapshots[2] = [*controllers.image(), schemas.TopicRecord("ghosts", UUID(int=5))]
 
 
 def _is_first(record: Any) -> bool:

@@ -21,7 +21,7 @@ SOUND = "sound"
 def directories(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A glob of all histories, each of a cluster of its own."""
     folder = tmp_path_factory.mktemp("controllers")
-    for name, change in [(SOUND, None), *LAWFUL.items(), *((name, damage) for name, (_, damage) in DAMAGES.items())]:
+    for name, change in [(SOUND, None), *LAWFUL.items(), *((name, damage) for name, (*_, damage) in DAMAGES.items())]:
         controllers = Controllers()
         if change is not None:
             change(controllers)
@@ -52,14 +52,14 @@ def test_spark_says_the_same(spark: SparkSession, directories: str, audited: Aud
 
 
 def test_every_check_has_a_history_that_breaks_it() -> None:
-    assert sorted({check for check, _ in DAMAGES.values()}) == names()
+    assert sorted({check for check, *_ in DAMAGES.values()}) == names()
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_broken_history_is_found_by_its_check_alone(audited: Audit, name: str) -> None:
-    check, _ = DAMAGES[name]
+    check, others, _ = DAMAGES[name]
     told = [violation for violation in audited.violations if violation.cluster == name]
-    assert {violation.check for violation in told} == {check}
+    assert {violation.check for violation in told} - others == {check}
     assert all(violation.subject and violation.fact_a and violation.fact_b for violation in told)
 
 
