@@ -60,6 +60,22 @@ def a_directory_without_an_id_is_of_another_cluster(backup: Backup) -> None:
     _is_of_another_cluster(backup, 3)
 
 
+@quiet
+def two_clusters_begin_with_the_same_leader_change(backup: Backup) -> None:
+    """As young ones do that have the same ids, and started in the same millisecond."""
+    cluster = f"{backup.batch(4, 0)['cluster_id']}, another"
+    _copy(backup, 4, cluster_id=cluster, directory="/another", directory_id="another")
+    for table, column in (("batches", "base_offset"), ("control", "offset"), ("epochs", "start_offset")):
+        rows = backup.tables[table]
+        backup.tables[table] = [row for row in rows if row["cluster_id"] != cluster or row[column] == 0]
+    for row in backup.tables["replicas"]:
+        if row["cluster_id"] == cluster:
+            row.update(index_offset=None, producers_offset=None)
+    for row in backup.tables["control"]:
+        if row["cluster_id"] == cluster:
+            row.update(voter_ids=[4], granting_voters=[4])
+
+
 @breaks("log_ends_in_zeros")
 def zeros_follow_the_last_batch(backup: Backup) -> None:
     row = backup.last_batch(3)

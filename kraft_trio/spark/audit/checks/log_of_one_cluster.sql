@@ -4,25 +4,34 @@
 -- observes: log_batches where error is null
 -- severity: error
 -- a row: a log has the batches of another cluster at the same offsets and epochs. Compared are the first batches of
--- each epoch and segment; more of them are the same than not. Of the two clusters, the one with fewer directories is
+-- each epoch and segment, those below offset 100, and a sample of the others. Two or more are the same, and more than
+-- are not: a first LeaderChange alone may be the same by chance. Of the two clusters, the one with fewer directories is
 -- taken for the wrong one. Directories without meta.properties are of any cluster.
 with clusters as (
     select cluster, count(*) as directories from log_replicas where node is not null group by cluster
 ),
+whole as (
+    select b.cluster, b.directory, b.segment, b.epoch, b.base_offset, b.size, b.content_crc, b.place
+    from log_batches b left semi join clusters c on c.cluster = b.cluster where b.error is null
+),
 firsts as (
-    select b.cluster, b.directory, b.epoch, min(struct(b.position, b.base_offset, b.size, b.content_crc, b.place)) as batch
-    from log_batches b left semi join clusters c on c.cluster = b.cluster
-    where b.error is null group by b.cluster, b.directory, b.segment, b.epoch
+    select cluster, directory, epoch, min(struct(base_offset, size, content_crc, place)) as batch
+    from whole group by cluster, directory, segment, epoch
+),
+chosen as (
+    select cluster, directory, epoch, base_offset, size, content_crc, place from whole
+    where base_offset < 100 or content_crc % 256 = 0
+    union
+    select cluster, directory, epoch, batch.base_offset, batch.size, batch.content_crc, batch.place from firsts
 ),
 held as (
-    select cluster, epoch, batch.base_offset, batch.size, batch.content_crc, min(batch.place) as place from firsts
-    group by cluster, epoch, batch.base_offset, batch.size, batch.content_crc
+    select cluster, epoch, base_offset, size, content_crc, min(place) as place from chosen
+    group by cluster, epoch, base_offset, size, content_crc
 ),
 compared as (
-    select f.cluster, f.directory, h.cluster as other, f.batch.base_offset, f.epoch, f.batch.place, h.place as other_place,
-        f.batch.size = h.size and f.batch.content_crc = h.content_crc as is_same
-    from firsts f join held h
-        on h.cluster <> f.cluster and h.epoch = f.epoch and h.base_offset = f.batch.base_offset
+    select b.cluster, b.directory, h.cluster as other, b.base_offset, b.epoch, b.place, h.place as other_place,
+        b.size = h.size and b.content_crc = h.content_crc as is_same
+    from chosen b join held h on h.cluster <> b.cluster and h.epoch = b.epoch and h.base_offset = b.base_offset
 )
 select p.cluster, p.directory as subject,
     concat(min_by(p.place, p.base_offset) filter (where p.is_same), ': offset ',
@@ -34,4 +43,4 @@ join clusters c on c.cluster = p.cluster
 join clusters o on o.cluster = p.other
 where c.directories <= o.directories
 group by p.cluster, p.directory, p.other
-having 2 * count_if(p.is_same) > count(*)
+having count_if(p.is_same) > 1 and 2 * count_if(p.is_same) > count(*)
