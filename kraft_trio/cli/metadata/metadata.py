@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -177,6 +178,29 @@ def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_cs
     found = answer(query, directories, as_of)
     _print(found.rows, "", as_json, as_csv, parquet, found.arrow)
     _tell(found.source, found.problems)
+
+
+@metadata.command()
+@_DIRECTORIES
+@click.option("--out", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The HTML file to write.")
+def report(directories: Sequence[str], out: str) -> None:
+    """Write a report of the cluster's history with plots.
+
+    It shows active controllers, brokers up and down, leaders, sizes of ISRs, topics created and deleted, and the
+    partitions that changed most.
+    """
+    with _needing_audit():
+        from kraft_trio.cli.metadata.choice_of_replica import furthest
+        from kraft_trio.spark.file_system import printable
+        from kraft_trio.spark.metadata_report.report import timeline_of, write_report
+    replica = furthest(directories)
+    timeline = timeline_of(replica)
+    try:
+        write_report(timeline, replica, Path(out))
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror or error}; expected a file that can be written") from error
+    echo_line(f"report: {out}")
+    _tell(f"{printable(replica.directory)}, up to offset {timeline.replaying.end}", timeline.problems)
 
 
 class _needing_audit:

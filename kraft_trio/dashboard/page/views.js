@@ -182,6 +182,7 @@ function showTables(board) {
 function showObservers(board) {
   const observers = board.observers ?? [];
   byId("observers").hidden = !observers.length;
+  byId("metadata-note").hidden = !observers.some((one) => (one.kind ?? "").endsWith("broker"));
   fillTable(byId("observers-table"), ["Observer", "Is a", "Lag", "Last contact", "Log end", "Directory id"],
     observers.map((one) => ({ className: one.fetches ? "" : "silent", cells: [{ text: `Node ${one.id}` },
       cell(one.kind, one.kind === "fenced broker" ? "bad" : ""), cell(one.lag),

@@ -55,6 +55,8 @@ class Replaying:
     """Leaders by epoch, as the log tells."""
     elected_us: dict[int, int | None] = attrs.field(factory=dict)
     """When each of them began to lead, in microseconds since 1970, by its clock."""
+    newest_us: int | None = None
+    """The time of the newest record of the log, in microseconds since 1970."""
     _is_in_log: bool = attrs.field(default=False, init=False)
 
     def steps(self) -> Iterator[Made | Problem | Unreadable]:
@@ -102,6 +104,7 @@ class Replaying:
                 continue
             if offset is not None:
                 self.end = offset + 1
+                self.newest_us = time
             if is_control:
                 self._note_leader(epoch, time, key, value)
             else:

@@ -1,0 +1,1 @@
+"""The report of `kraft metadata report`: one cluster's history as pictures, from its metadata."""
