@@ -200,6 +200,12 @@ def kafkas_snapshots_have_an_order_of_their_own(backup: Backup) -> None:
 
 
 @quiet
+def a_log_begins_at_a_snapshot_within_a_segment(backup: Backup) -> None:
+    """Kafka removes whole segments alone, and tells in its checkpoint where the log begins."""
+    backup.find("epochs", 1, epoch=1).update(start_offset=12)
+
+
+@quiet
 def a_leader_has_written_nothing_yet(backup: Backup) -> None:
     row = max((row for row in backup.tables["epochs"] if row["node"] == 3), key=lambda row: row["epoch"])
     end = backup.last_batch(3)["last_offset"] + 1
