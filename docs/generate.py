@@ -19,6 +19,7 @@ import kraft_trio
 from docs.alerts import alerts
 from docs.commands import command_line
 from docs.faults import faults_of_real_nodes
+from docs.questions import questions
 from docs.rooms import layers, rooms
 from docs.rules import cases, differences, rule_tables
 from docs.tables import first_sentence, table
@@ -437,6 +438,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "metadata-records": metadata_records,
     "metadata-changes": lambda: spark_columns(CHANGE_COLUMNS[len(REPLICA) :]),
     "spark-checks": spark_checks,
+    "metadata-questions": questions,
     "spark-read-options": lambda: spark_options(READ_OPTIONS),
     "spark-live-options": lambda: spark_options(LIVE_OPTIONS),
     "spark-write-options": lambda: spark_options(WRITE_OPTIONS, explained=LIVE_OPTIONS),

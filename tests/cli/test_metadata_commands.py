@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,24 @@ def test_conditions_and_queries_are_sql(short: str, said: Any) -> None:
         said("sql", "SELECT count(*) n FROM changes WHERE list_contains(changed, 'isr')", short, "--json")
     )
     assert 'column "shoes" not found' in said("partitions", short, "--where", "shoes = 1", code=1)
-    assert "shoes does not exist" in said("sql", "SELECT * FROM shoes", short, code=1)
+    unknown = said("sql", "SELECT *\nFROM shoes", short, code=1)
+    assert "SELECT * FROM shoes: Catalog Error: Table with name shoes does not exist! The tables are topics," in unknown
+    assert "Candidate bindings: " in said("sql", "SELECT isr FROM changes", short, code=1)
+
+
+def test_a_query_may_begin_with_a_comment(short: str, said: Any) -> None:
+    for comment in ("-- which?", "--which?"):
+        assert said("sql", f"{comment}\nSELECT name FROM topics", short) == "name\norders\n"
+    assert "No such option" in said("sql", "--names", "SELECT name FROM topics", short, code=2)
+
+
+def test_nothing_is_said_to_be_nothing(short: str, said: Any) -> None:
+    assert said("client-quotas", short) == "no client quotas\n"
+    assert said("sql", "SELECT * FROM topics WHERE name = 'shoes'", short) == "no rows\n"
+    assert said("changes", short, "--key", "shoes") == "no changes\n"
+    assert said("diff", short, "--from", "5", "--to", "5") == "no differences\n"
+    assert said("scram", short, "--csv") == "name,mechanism,iterations\n"
+    assert said("scram", short, "--json") == ""
 
 
 def test_a_query_reads_no_files(short: str, tmp_path: Path, said: Any) -> None:
@@ -97,7 +116,7 @@ def test_moments_and_replicas_are_compared(short: str, tmp_path: Path, said: Any
     [difference] = said("diff", short, other, "--json", code=1).splitlines()
     assert json.loads(difference)["changed"] == ["isr"]
     behind = str(make_node(tmp_path, 3, (0, log_of([framed(one) for one in SHORT[:3]]))))
-    assert said("diff", short, behind) == ""
+    assert said("diff", short, behind) == "no differences\n"
     assert "expected two directories, or the moments" in said("diff", short, code=1)
 
 
@@ -106,7 +125,7 @@ def test_the_furthest_replica_is_shown(short: str, tmp_path: Path, said: Any) ->
     assert said("partitions", behind, short).count("\n") == 3
     deleted = log_of([framed(TOPIC)]) + batch_of(2, [framed(schemas.RemoveTopicRecord(TOPIC.topic_id))], epoch=2)
     newer = str(make_node(tmp_path, 3, (0, deleted)))
-    assert said("topics", short, behind, newer) == ""
+    assert said("topics", short, behind, newer) == "no topics\n"
 
 
 def test_a_parquet_file_has_typed_columns(short: str, tmp_path: Path, said: Any) -> None:
@@ -128,11 +147,25 @@ def test_no_directory_is_an_error(tmp_path: Path, said: Any) -> None:
     assert "none: cannot be read: No such file or directory" in said("topics", str(tmp_path / "none"), code=1)
 
 
-QUESTIONS = Path(__file__).parents[2] / "docs" / "how-to" / "query-metadata.md"
+REPOSITORY = Path(__file__).parents[2]
+QUESTIONS = (REPOSITORY / "docs" / "how-to" / "query-metadata.md").read_text()
+SAMPLE = "examples/metadata/controller-3"
 
 
-def test_the_questions_of_the_page_have_answers(short: str, said: Any) -> None:
-    queries = re.findall(r"^ +```\n(.*?)^ +```", QUESTIONS.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert len(queries) == 10
-    answers = [said("sql", query, short, "--json").splitlines() for query in queries]
-    assert [len(answer) > 0 for answer in answers] == [False, True, False, *[False] * 3, False, True, True, True]
+def test_the_questions_of_the_page_have_its_answers(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    blocks = re.findall(r"^ +```sql\n(.*?)^ +```\n +```text\n(.*?)^ +```", QUESTIONS, flags=re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 10
+    for query, answer in blocks:
+        assert said("sql", query, SAMPLE) == textwrap.dedent(answer)
+        assert len(answer.splitlines()) > 1, "there are rows"
+
+
+def test_the_commands_of_the_page_show_something(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    commands = [shlex.split(line)[2:] for line in QUESTIONS.splitlines() if re.match("kraft metadata .* [$]DIR", line)]
+    assert len(commands) == 6
+    for name, *arguments in commands[:-1]:
+        given = [argument.replace("$DIR", SAMPLE) for argument in arguments]
+        assert said(name, *given, code=1 if name == "diff" else 0).count("\n") > 1
+    assert [(REPOSITORY / word).exists() for word in re.findall(r"examples\S+sql", commands[-1][1])] == [True]

@@ -156,13 +156,22 @@ def diff(first: str, second: str | None, start: Any, end: Any, as_json: bool) ->
     if as_json:
         for row in found.rows:
             echo_line(_as_json(row))
-    else:
+    elif found.rows:
         _print_changes(found.rows)
+    else:
+        echo_line("no differences", err=True)
     _tell(found.source, found.problems)
     return 1 if found.rows else 0
 
 
-@metadata.command()
+class _WithQuery(click.Command):
+    """Takes a query that begins with a comment for an argument, not for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f" {one}" if one.startswith("--") and "\n" in one else one for one in args])
+
+
+@metadata.command(cls=_WithQuery)
 @click.argument("query", metavar="QUERY")
 @_DIRECTORIES
 @_AS_OF
@@ -171,7 +180,8 @@ def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_cs
     """Answer a query in DuckDB's SQL.
 
     Its tables are topics, partitions, brokers, controllers, features, configs, acls, client_quotas, producer_ids,
-    delegation_tokens, scram and changes.  Only those that the query names are made.
+    delegation_tokens, scram and changes.  Only those that the query names are made.  "DESCRIBE changes" shows the
+    columns of a table.  The column offset is a word of SQL, and needs double quotes.
     """
     with _needing_audit():
         from kraft_trio.cli.metadata.queries import answer
@@ -232,11 +242,13 @@ def _print(
         for row in rows:
             echo_line(_as_json(row))
     elif as_csv:
-        for line in _csv(rows):
+        for line in _csv(list(rows[0]) if rows else arrow().schema.names, rows):
             click.echo(line, nl=False)
+    elif not rows:
+        echo_line(f"no {what.replace('_', ' ') or 'rows'}", err=True)
     elif what == "changes":
         _print_changes(rows)
-    elif rows:
+    else:
         names = [name for name in _SHOWN.get(what, list(rows[0])) if name in rows[0]]
         echo(table([names, *([_text(row[name]) for name in names] for row in rows)]))
 
@@ -254,7 +266,9 @@ def _what_changed(row: Mapping[str, Any]) -> str:
     if row["operation"] != "update":
         shown = after or before
         return " ".join(f"{name}={_text(value)}" for name, value in shown.items() if value not in (None, [], ""))
-    return " ".join(f"{name}: {_text(before[name])} → {_text(after[name])}" for name in row["changed"])
+    return " ".join(
+        f"{name}: {_text(before[name]) or 'none'} → {_text(after[name]) or 'none'}" for name in row["changed"]
+    )
 
 
 def _text(value: Any) -> str:
@@ -269,6 +283,11 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         if {"name", "host", "port"} <= value.keys():
             return f"{value['name']}://{value['host']}:{value['port']}"
+        if {"min_supported_version", "max_supported_version"} <= value.keys():
+            return f"{value['name']}={value['min_supported_version']}–{value['max_supported_version']}"
+        if "entity_type" in value:
+            name = value["entity_name"]
+            return f"{value['entity_type']}={'<default>' if name is None else name}"
         return " ".join(f"{name}={_text(one)}" for name, one in value.items())
     return str(value)
 
@@ -277,12 +296,10 @@ def _as_json(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, default=_text)
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if not rows:
-        return
+def _csv(titles: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    for cells in (list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)):
+    for cells in (titles, *([_cell(value) for value in row.values()] for row in rows)):
         writer.writerow(cells)
         yield buffer.getvalue()
         buffer.seek(0)

@@ -8,6 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from kraft_trio.errors import ConfigError
+from kraft_trio.metadata.entities import ENTITIES
+from kraft_trio.spark.schemas import CHANGES
 
 
 def tables_in(query: str) -> set[str]:
@@ -32,7 +34,12 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def _refusal(query: str, error: duckdb.Error) -> ConfigError:
-    return ConfigError(f"{query}: {str(error).partition(chr(10))[0]}")
+    """What DuckDB says, with what it offers instead, and without its picture of the query."""
+    first, *others = str(error).partition("\n\n")[0].splitlines()
+    told = [first, *(line for line in others if line.startswith("Candidate"))]
+    if first.startswith("Catalog Error: Table"):  # it does not know those that are not made
+        told.append(f"The tables are {', '.join((*ENTITIES, CHANGES))}.")
+    return ConfigError(f"{' '.join(query.split())}: {' '.join(told)}")
 
 
 def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
