@@ -12,14 +12,7 @@ REPOSITORY = Path(__file__).parent.parent
 HOW_TO = (
     *("start-a-quorum", "watch", "dashboard", "secure", "change-voters", "snapshots", "recover", "runbook", "witness"),
     *("lead", "asyncio-and-threads", "kafka-clients", "test-a-state-machine", "search-seeds", "check-histories"),
-    *(
-        "key-value-store",
-        "query-metadata",
-        "query-with-spark",
-        "stream-with-spark",
-        "write-with-spark",
-        "spark-kafka-connector",
-    ),
+    *("key-value-store", "query-metadata", "query-with-spark", "stream-with-spark", "write-with-spark"),
     *("spark-kafka-connector", "audit-with-spark", "deploy-spark"),
 )
 """As readers need them; others follow."""
