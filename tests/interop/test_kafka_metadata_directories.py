@@ -112,3 +112,15 @@ def test_our_image_of_a_trimmed_directory_is_kafkas(shop: Shop, tmp_path: Path) 
             Path(file.path).unlink()
     images, _ = compare(tmp_path, directory)
     assert images > 1
+
+
+def test_an_audit_of_the_directories_finds_nothing(shop: Shop) -> None:
+    """A replica may lag, because nodes were killed at different times."""
+    from kraft_trio.spark.audit import CHECKS, audit
+
+    directories = [shop.controllers.partition(id).parent for id in CONTROLLERS]
+    directories += [shop.brokers[id].directory for id in BROKERS]
+    found = audit(None, directories=[*map(str, directories)])
+    assert [f"{one.check}: {one}" for one in found.violations if one.check != "log_lag"] == []
+    at_work = {result.check for result in found.results if result.status == "passed"}
+    assert {check.name for check in CHECKS if check.source == "metadata"} <= at_work
