@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from kraft_trio.cli import run
+from kraft_trio.metadata.entities import ENTITIES
 from kraft_trio.wire import metadata_schemas as schemas
 from tests.metadata.test_history import TOPIC, broker, changed, partition
 from tests.spark.directories import make_node
@@ -145,6 +146,12 @@ def test_what_cannot_be_applied_is_told_and_the_rest_shown(tmp_path: Path, capsy
 
 def test_no_directory_is_an_error(tmp_path: Path, said: Any) -> None:
     assert "none: cannot be read: No such file or directory" in said("topics", str(tmp_path / "none"), code=1)
+
+
+@pytest.mark.parametrize("name", [*(entity.replace("_", "-") for entity in ENTITIES), "changes"])
+def test_the_condition_in_the_help_holds_for_the_table(name: str, short: str, said: Any) -> None:
+    [condition] = re.findall(r'as in "(.*?)"', " ".join(said(name, "--help").split()))
+    said(name, short, "--where", condition)
 
 
 REPOSITORY = Path(__file__).parents[2]

@@ -34,6 +34,20 @@ _SHOWN: Final[Mapping[str, Sequence[str]]] = {
 """The columns that a person is shown, where that is not all of them.  Other formats have all."""
 
 
+_CONDITIONS: Final[Mapping[str, str]] = {
+    "topics": "name LIKE 'orders%'",
+    "partitions": "leader = -1 OR len(isr) < len(replicas)",
+    "brokers": "fenced",
+    "controllers": "controller_id = 1",
+    "features": "feature_level > 0",
+    "configs": "name = 'retention.ms'",
+    "acls": "principal = 'User:web'",
+    "client_quotas": "key = 'producer_byte_rate'",
+    "producer_ids": "next_producer_id > 1000",
+    "delegation_tokens": "owner = 'User:web'",
+    "scram": "name = 'web'",
+}
+"""An example for each kind of thing."""
 _NOUNS: Final[Mapping[str, str]] = {
     "features": "feature levels",
     "configs": "dynamic configurations, without passwords",
@@ -70,12 +84,12 @@ def _formats(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _where(command: Callable[..., Any]) -> Callable[..., Any]:
+def _where(example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
         "--where",
         metavar="CONDITION",
-        help='Show the rows for which this SQL condition holds, as in "leader = -1 OR len(isr) < len(replicas)".',
-    )(command)
+        help=f'Show the rows for which this SQL condition holds, as in "{example}".',
+    )
 
 
 def _state_command(entity: Entity) -> None:
@@ -97,7 +111,7 @@ def _state_command(entity: Entity) -> None:
 
     Each row has the fields of the record that makes it: docs/reference/metadata.md.
     """
-    decorated = _DIRECTORIES(_AS_OF(_where(_formats(show))))
+    decorated = _DIRECTORIES(_AS_OF(_where(_CONDITIONS[entity.name])(_formats(show))))
     metadata.command(entity.name.replace("_", "-"))(decorated)
 
 
@@ -111,7 +125,7 @@ for _entity in ENTITIES.values():
 @click.option("--until", type=Moment(), metavar="MOMENT", help="The end: an offset (exclusive), or a time (inclusive).")
 @click.option("--entity", "entities", multiple=True, type=click.Choice(list(ENTITIES)), help="Only of this kind.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only of this thing, such as orders-7.")
-@_where
+@_where("list_contains(changed, 'isr')")
 @_formats
 def changes(
     directories: Sequence[str],
