@@ -93,6 +93,21 @@ def test_the_report_is_one_file_with_all_plots(tmp_path: Path) -> None:
         assert other not in text
 
 
+def test_a_broker_that_flaps_is_drawn_in_few_bars() -> None:
+    from kraft_trio.spark.metadata_report.plots import spans_of
+    from kraft_trio.spark.metadata_report.series import POINTS
+    from kraft_trio.spark.metadata_report.timeline import FENCED, GONE, UP, BrokerState
+
+    flaps = [BrokerState(1, at, UP if at % 2 else FENCED) for at in range(10_000)]
+    rest = [BrokerState(1, 10_000, UP), BrokerState(1, 20_000, GONE)]
+    spans = spans_of([*flaps, *rest], 0, 30_000)
+    assert len(spans) < 2 * POINTS
+    assert (spans[0][1], spans[-1]) == (0, (GONE, 20_000, 30_000))
+    assert [begin for _, begin, _ in spans[1:]] == [end for _, _, end in spans[:-1]]
+    assert {state for state, begin, _ in spans if begin < 9_000} == {FENCED}, "the worst state is seen"
+    assert spans_of(rest, 5_000, 30_000) == [(UP, 10_000, 20_000), (GONE, 20_000, 30_000)]
+
+
 def test_an_empty_log_and_a_log_of_something_else(tmp_path: Path) -> None:
     empty = make_node(tmp_path / "empty", 1, (0, b""))
     assert "the log has no changes" in written(tmp_path, empty)

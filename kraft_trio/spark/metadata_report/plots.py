@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
@@ -11,18 +11,22 @@ from matplotlib.ticker import MaxNLocator
 
 from kraft_trio.spark.audit.plots import leadership
 from kraft_trio.spark.drawing import COLOURS, colour_of, lanes, legend, new_plot, svg, time_axis, times
-from kraft_trio.spark.metadata_report.timeline import FENCED, GONE, NOBODY, SHUTTING_DOWN, UP, Timeline
+from kraft_trio.spark.metadata_report.series import POINTS
+from kraft_trio.spark.metadata_report.timeline import FENCED, GONE, NOBODY, SHUTTING_DOWN, UP, BrokerState, Timeline
 
 MOST_LINES: Final = 12
 MOST_HOT: Final = 15
+MOST_ELECTIONS: Final = 500
+"""The newest ones are drawn."""
 _GOOD, _WARN, _BAD, _FAINT = "#3ca951", "#efb118", "#ff4d4f", "#9aa3b5"
+_BADNESS: Final = (UP, SHUTTING_DOWN, GONE, FENCED)
 _STATES: Final = {UP: _GOOD, SHUTTING_DOWN: _WARN, FENCED: _BAD, GONE: _FAINT}
 
 
 def plots_of(timeline: Timeline) -> Iterator[str]:
     """The plots for which there is data."""
     if timeline.elections:
-        yield leadership(timeline.elections, "Active controllers")
+        yield leadership(timeline.elections[-MOST_ELECTIONS:], "Active controllers")
     if timeline.broker_states:
         yield brokers(timeline)
     if timeline.isr_sizes:
@@ -42,11 +46,10 @@ def brokers(timeline: Timeline) -> str:
     by_broker = {id: list(states) for id, states in groupby(ordered, attrgetter("broker"))}
     figure, axes = new_plot("Brokers", height=0.8 + 0.35 * len(by_broker))
     for lane, states in enumerate(by_broker.values()):
-        ends = [*(one.since_us for one in states[1:]), timeline.end_us]
-        for one, until in zip(states, ends, strict=True):
-            began, ended = times([max(one.since_us / 1e6, start), max(until / 1e6, start)])
-            height = 0.2 if one.state == GONE else 0.6
-            axes.barh(lane, ended - began, left=began, height=height, color=_STATES[one.state])
+        for state, begin_us, end_us in spans_of(states, *_span_us(timeline)):
+            began, ended = times([begin_us / 1e6, end_us / 1e6])
+            height = 0.2 if state == GONE else 0.6
+            axes.barh(lane, ended - began, left=began, height=height, color=_STATES[state])
     for state, colour in _STATES.items():
         if any(one.state == state for one in timeline.broker_states):
             axes.barh(0, 0, color=colour, label=state)
@@ -55,6 +58,26 @@ def brokers(timeline: Timeline) -> str:
     axes.set_xlim(*times([start, end]))
     time_axis(axes, [start, end])
     return svg(figure, "when each broker was up, shutting down, fenced, or not registered")
+
+
+def spans_of(states: Sequence[BrokerState], start_us: int, end_us: int) -> list[tuple[str, int, int]]:
+    """The states of one broker with their begin and end, at most about twice POINTS of them.
+
+    Where many follow each other too shortly to be seen, the worst of them stands for all.
+    """
+    shortest = (end_us - start_us) // POINTS
+    spans: list[tuple[str, int, int]] = []
+    ends = [*(one.since_us for one in states[1:]), end_us]
+    for one, until in zip(states, ends, strict=True):
+        begin, end = max(one.since_us, start_us), max(until, start_us)
+        state = one.state
+        if spans and len(states) > POINTS and spans[-1][2] - spans[-1][1] < shortest:
+            before, begin, _ = spans.pop()
+            state = max(before, state, key=_BADNESS.index)
+        if spans and spans[-1][0] == state:
+            begin = spans.pop()[1]
+        spans.append((state, begin, end))
+    return spans
 
 
 def leaders(timeline: Timeline) -> str:
