@@ -29,8 +29,7 @@ OF = PartitionWrite(Write("a write", 0), 0)
 async def running(quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The quorum is what there is on the network."""
     async with quorum.running() as network:
-        for module in ("kraft_trio.spark.live.quorum", "kraft_trio.spark.writing.appending"):
-            monkeypatch.setattr(f"{module}.TcpNetwork", lambda: network)
+        monkeypatch.setattr("kraft_trio.security.client_network.TcpNetwork", lambda: network)
         yield
 
 
