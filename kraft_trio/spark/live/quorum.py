@@ -144,6 +144,7 @@ class QuorumLeader:
     async def snapshot_at_or_below(self, offset: int) -> OffsetAndEpoch | None:
         """A snapshot that ends there or before; None if the log has all records from offset 0 on.
 
+        The one at offset 0, with which a node was formatted, is none: the first leader writes its records into the log.
         Raises NetworkError if there is none, or none of which the leader tells.
         """
         if REPLICA_SNAPSHOTS.key in self._leader.connection.peer_versions:
@@ -151,13 +152,14 @@ class QuorumLeader:
             told = await ask_for_snapshots(
                 self._leader.connection, self._leader.endpoint, ReplicaSnapshotsRequest(), timeout_ms
             )
-            ids = [one.snapshot_id for one in told.snapshots if one.snapshot_id.offset <= offset]
+            ids = [one.snapshot_id for one in told.snapshots if 0 < one.snapshot_id.offset <= offset]
             begins = told.log_start_offset
         else:
             # Kafka's leader tells its newest snapshot, and whether an epoch is that of the one where the log begins.
             first = await self._ask(0, 1, 0, 0)
             begins = first.log_start_offset
-            ids = [first.snapshot_id] if first.snapshot_id is not None and first.snapshot_id.offset <= offset else []
+            newest = first.snapshot_id
+            ids = [newest] if newest is not None and 0 < newest.offset <= offset else []
             if not ids and begins > 0:
                 ids = [id async for id in self._where_the_log_begins(begins)]
         if not ids and begins > 0:
