@@ -25,6 +25,8 @@ class Entity:
 
     name: str
     """As the option `content` and the command line have it."""
+    schema: schemas.RecordSchema
+    """Of the record that creates one."""
     columns: tuple[Column, ...]
     """Of one row, without those of the topic."""
     label: Callable[[dict[str, Any]], str]
@@ -56,9 +58,10 @@ def _entity(
     has_topic: bool = False,
     named: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Entity:
-    columns = with_lists(columns_of(schema_of(record), named), ("eligible_leader_replicas", "last_known_elr"))
+    schema = schema_of(record)
+    columns = with_lists(columns_of(schema, named), ("eligible_leader_replicas", "last_known_elr"))
     unkept = _UNKEPT.get(name, frozenset())
-    return Entity(name, tuple(column for column in columns if column.name not in unkept), label, has_topic)
+    return Entity(name, schema, tuple(column for column in columns if column.name not in unkept), label, has_topic)
 
 
 _UNKEPT: Final[Mapping[str, frozenset[str]]] = {

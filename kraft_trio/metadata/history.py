@@ -1,4 +1,4 @@
-"""Applies metadata records in their order, with their transactions (KIP-868), and says what each one changed."""
+"""Applies the records of a log in their order, with their transactions (KIP-868), and says what each one changed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from kraft_trio.errors import ProtocolError
 from kraft_trio.metadata.image import Change, Image
 from kraft_trio.metadata.replay import replay
 from kraft_trio.protocol.metadata_transactions import TransactionFold
+from kraft_trio.storage.batches.control_records import LeaderChange, decode_control_record
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 
 @attrs.frozen
 class Origin:
-    """Where a record is in the log."""
+    """Where a record is in the log.  A snapshot's has neither an offset nor a time."""
 
-    offset: int
-    epoch: int
+    offset: int | None
+    epoch: int | None
+    timestamp_us: int | None
+
+
+@attrs.frozen
+class Election:
+    """Who leads an epoch, and when its clock said that it began."""
+
+    leader_id: int
     timestamp_us: int | None
 
 
@@ -31,6 +40,8 @@ class Made:
     record: str
     """The record's type as Kafka's tools name it, such as PARTITION_CHANGE_RECORD."""
     changes: tuple[Change, ...]
+    controller: int | None = None
+    """The leader of the record's epoch, if the log tells."""
 
 
 @attrs.frozen
@@ -48,19 +59,29 @@ class History:
     """The image after all records that were added and count so far."""
 
     image: Image = attrs.field(factory=Image)
+    elections: dict[int, Election] = attrs.field(factory=dict)
+    """By epoch, as the log tells."""
+    newest: Origin = Origin(None, None, None)
+    """Of the last record that was added."""
     _transaction: TransactionFold[tuple[Origin, str, Any]] = attrs.field(factory=TransactionFold)
-
-    @property
-    def is_in_transaction(self) -> bool:
-        """Whether records wait for the end of a transaction."""
-        return self._transaction.is_open
 
     def copy(self) -> History:
         """One that continues from here by itself."""
-        return History(self.image.copy(), self._transaction.copy())
+        return History(self.image.copy(), dict(self.elections), self.newest, self._transaction.copy())
+
+    def add_control(self, origin: Origin, key: bytes | None, value: bytes | None) -> None:
+        """Apply the next record if it is a control record."""
+        self.newest = origin
+        try:
+            record = decode_control_record(key, value)
+        except ProtocolError:
+            return  # What it says is of the quorum, and checked there.
+        if isinstance(record, LeaderChange) and origin.epoch is not None:
+            self.elections[origin.epoch] = Election(record.leader_id, origin.timestamp_us)
 
     def add(self, origin: Origin, value: bytes | None) -> Iterator[Made | Problem]:
         """Apply the next record.  Consume the result before the next call."""
+        self.newest = origin
         name = ""
         try:
             frame = decode_metadata_frame(value or b"")
@@ -76,4 +97,8 @@ class History:
                 yield Problem(place, str(error), name)
             else:
                 if changes:
-                    yield Made(place, name, tuple(changes))
+                    yield Made(place, name, tuple(changes), self._controller(place))
+
+    def _controller(self, origin: Origin) -> int | None:
+        elected = None if origin.epoch is None else self.elections.get(origin.epoch)
+        return None if elected is None else elected.leader_id

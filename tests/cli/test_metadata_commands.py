@@ -177,3 +177,15 @@ def test_the_commands_of_the_page_show_something(said: Any, monkeypatch: pytest.
         assert said(*words, code=1 if words[0] == "diff" else 0).count("\n") > 1
     [query] = re.findall(r"\$\(cat (.*?)\)", QUESTIONS)
     assert said("sql", (REPOSITORY / query).read_text(), SAMPLE)
+
+
+def test_csv_controls_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = schemas.ConfigRecord(4, "1", "advertised.listeners", "\x1b[2J")
+    directory = str(make_node(tmp_path, 1, (0, log_of([framed(config)]))))
+    assert run(["metadata", "configs", directory, "--csv"]) == 0
+    assert "\x1b[2J" in capsys.readouterr().out, "a file has the value as it is"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(["metadata", "configs", directory, "--csv"]) == 0
+    assert "\x1b" not in capsys.readouterr().out

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from kraft_trio.errors import StorageError
+from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.directories.pieces import plan_pieces
 from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
@@ -24,11 +25,11 @@ def furthest(directories: Sequence[str]) -> Replica:
     usable = [one for one in replicas if one.partition and one.error is None]
     if not usable:
         raise StorageError("; ".join(one.error for one in replicas if one.error is not None))
-    return usable[0] if len(usable) == 1 else max(usable, key=_end)
+    return usable[0] if len(usable) == 1 else max(usable, key=lambda one: (end_of(one).epoch, end_of(one).offset))
 
 
-def _end(replica: Replica) -> tuple[int, int]:
-    """Epoch and offset of the last record, by the headers of the last segment or the name of the newest snapshot."""
+def end_of(replica: Replica) -> OffsetAndEpoch:
+    """The end of the log (exclusive), by the headers of the last segment or the name of the newest snapshot."""
     ends = [(id.epoch, id.offset) for id, _ in replica.snapshots]
     if replica.segments:
         wanted = BatchFilter(replica.segments[-1][0])
@@ -37,4 +38,5 @@ def _end(replica: Replica) -> tuple[int, int]:
             rows = batch.drop_null()
             if rows.num_rows:
                 ends.append((rows.column("epoch")[-1].as_py(), rows.column("last_offset")[-1].as_py() + 1))
-    return max(ends, default=(0, 0))
+    epoch, offset = max(ends, default=(0, 0))
+    return OffsetAndEpoch(offset, epoch)

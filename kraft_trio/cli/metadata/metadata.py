@@ -257,7 +257,11 @@ def _print(
             echo_line(_as_json(row))
     elif as_csv:
         for line in _csv(list(rows[0]) if rows else arrow().schema.names, rows):
-            click.echo(line, nl=False)
+            # A terminal must not be controlled by what is quoted.  A file gets it as it is; click would leave it out.
+            if sys.stdout.isatty():
+                echo(line, nl=False)
+            else:
+                sys.stdout.write(line)
     elif not rows:
         echo_line(f"no {what.replace('_', ' ') or 'rows'}", err=True)
     elif what == "changes":

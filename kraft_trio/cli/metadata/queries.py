@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import pyarrow as pa
 
-from kraft_trio.cli.metadata.choice_of_replica import furthest
+from kraft_trio.cli.metadata.choice_of_replica import end_of, furthest
 from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.history import Problem
 from kraft_trio.metadata.image import Image
@@ -96,12 +96,7 @@ def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | 
     replicas = [furthest([first]), furthest([second or first])]
     moments = [start or AsOf(), end or AsOf()]
     if second is not None and start is None and end is None:
-        ends = []
-        for replica in replicas:
-            whole = Replaying(replica)
-            whole.run()
-            ends.append(whole.end)
-        moments = [AsOf(min(ends))] * 2
+        moments = [AsOf(min(end_of(replica).offset for replica in replicas))] * 2
     replayings = [Replaying(replica, moment) for replica, moment in zip(replicas, moments, strict=True)]
     problems = [one.reason for replaying in replayings for one in replaying.run()]
     before, after = (_by_label(replaying.history.image) for replaying in replayings)
@@ -156,7 +151,7 @@ def _changes(steps: Iterable[ChangeRow | Problem | Unreadable], problems: list[s
 def _is_after(row: ChangeRow, timestamp_us: int | None) -> bool:
     if timestamp_us is None:
         return True
-    return row.origin.offset >= 0 and (row.origin.timestamp_us or 0) > timestamp_us
+    return (row.origin.timestamp_us or 0) > timestamp_us
 
 
 def _by_label(image: Image) -> dict[tuple[str, str], dict[str, Any]]:

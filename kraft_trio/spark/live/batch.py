@@ -20,6 +20,7 @@ from kraft_trio.spark.live.planning import offset_at
 from kraft_trio.spark.live.quorum import QuorumLeader, ask_leader
 from kraft_trio.spark.live.reader import LogPartition, ranges_of, read_partition
 from kraft_trio.spark.live.row_makers import MakesRows, row_maker
+from kraft_trio.spark.options import EARLIEST
 
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -58,7 +59,8 @@ class LiveReader(DataSourceReader):
             end = await offset_at(leader, self._options.ending)
             first, last = self._wanted
             first, last = max(begin, first), min(end, last)
-            return LogRange(leader.cluster_id, first, last, leader.topic_name, first == begin), leader.nodes
+            with_state = first == begin and self._options.starting == EARLIEST
+            return LogRange(leader.cluster_id, first, last, leader.topic_name, with_state), leader.nodes
 
         wanted, nodes = trio.run(ask_leader, self._options.address, question)
         options = attrs.evolve(self._options, address=self._options.address.known_also_at(nodes))

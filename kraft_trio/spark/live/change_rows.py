@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 
 from kraft_trio.errors import ProtocolError
-from kraft_trio.metadata.entities import ENTITIES
-from kraft_trio.metadata.history import Made, Origin, Problem
-from kraft_trio.metadata.image import Change
+from kraft_trio.metadata.history import History, Problem
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.live.columns import RETRIES
 from kraft_trio.spark.live.fetching import LogRange
-from kraft_trio.spark.live.image_before import Before, image_before
+from kraft_trio.spark.live.image_before import apply_batch, image_before
 from kraft_trio.spark.live.options import LiveOptions
-from kraft_trio.spark.metadata.changes import ChangeRow, change_batch, change_row
-from kraft_trio.spark.options import EARLIEST
-from kraft_trio.storage.batches.batch import decode_records, iter_headers
+from kraft_trio.spark.live.quorum import DataLossError
+from kraft_trio.spark.metadata.changes import ChangeRow, change_batch, existing_rows, rows_of
+from kraft_trio.storage.batches.batch import iter_headers
 
 ROWS_AT_ONCE: Final = 10_000
 _KEPT: Final = 4
-_kept: OrderedDict[tuple[str | None, int], Before] = OrderedDict()
+_kept: OrderedDict[tuple[str, int], History] = OrderedDict()
 """What was before offsets of clusters, most recently used last.  Spark uses a worker's process again."""
 
 
@@ -34,76 +32,66 @@ class ChangesOfTask:
 
     schema: pa.Schema
     spelled: tuple[str, ...]
-    entities: frozenset[str]
-    is_failfast: bool
+    options: LiveOptions
     _wanted: LogRange | None = None
-    _before: Before | None = None
-    _is_from_start: bool = False
+    _history: History | None = None
+    """None if what was before the range is gone, until the next batch."""
+    _next: int = 0
+    """The offset that the next batch must have at the latest."""
 
-    def of_task(self, options: LiveOptions, wanted: LogRange) -> ChangesOfTask:
+    def of_task(self, wanted: LogRange) -> ChangesOfTask:
         """Replay what was before the range.  Raises like `image_before`."""
-        place = wanted.cluster_id, wanted.begin
-        found = _kept.get(place)
-        if found is None:
-            found = image_before(options, wanted)
-            _keep(place, found)
+        history = None if wanted.cluster_id is None else _kept.get((wanted.cluster_id, wanted.begin))
+        if history is None:
+            try:
+                history = image_before(self.options, wanted)
+            except DataLossError:
+                if self.options.fail_on_data_loss:
+                    raise
+            else:
+                _keep(wanted.cluster_id, wanted.begin, history)
         # A task may be repeated, so what is kept stays as it is.
-        is_from_start = wanted.is_beginning and options.starting == EARLIEST
-        return attrs.evolve(self, wanted=wanted, before=found.copy(), is_from_start=is_from_start)
+        own = None if history is None else history.copy()
+        return attrs.evolve(self, wanted=wanted, history=own, next=wanted.begin)
 
     def before(self) -> Iterator[pa.RecordBatch]:
         """What exists where the log begins, if that is where the query begins."""
-        if self._before is None or not self._is_from_start:
-            return
-        origin = Origin(-1, self._before.epoch, self._before.timestamp_us)
-        made = Made(origin, "", ())
-        image = self._before.history.image
-        some: list[ChangeRow] = []
-        for entity in ENTITIES.values():
-            for record in image.things(entity.name) if self._is_wanted(entity.name) else ():
-                topic = image.topic_name(record.topic_id) if entity.has_topic else None
-                some.append(change_row(made, Change(entity.name, None, record, topic), None))
-                if len(some) == ROWS_AT_ONCE:
-                    yield self._batch(some)
-                    some = []
-        if some:
-            yield self._batch(some)
+        if self._history is not None and self._wanted is not None and self._wanted.begins_with_state:
+            yield from self._batches(existing_rows(self._history))
 
     def rows_of(self, records: bytes, wanted: LogRange) -> Iterator[pa.RecordBatch]:
-        """Raises ProtocolError for damaged batches and, in FAILFAST mode, for records that cannot be applied."""
-        assert self._before is not None
-        before, some = self._before, list[ChangeRow]()
-        for position, header in iter_headers(records):
-            for record in decode_records(records, position, header):
-                if not wanted.begin <= record.offset < wanted.end:
-                    continue
-                if header.is_control:
-                    before.note_leader(header.leader_epoch, record.key, record.value)
-                    continue
-                origin = Origin(record.offset, header.leader_epoch, record.timestamp_ms * 1000)
-                for step in before.history.add(origin, record.value):
-                    if isinstance(step, Problem):
-                        if some:
-                            yield self._batch(some)
-                            some = []
-                        yield self._problem(step)
-                        continue
-                    leader = before.leaders.get(step.origin.epoch)
-                    some += [change_row(step, one, leader) for one in step.changes if self._is_wanted(one.entity)]
-            if len(some) >= ROWS_AT_ONCE:
-                yield self._batch(some)
-                some = []
-        if some:
-            yield self._batch(some)
+        """Raises ProtocolError for damaged batches and, in FAILFAST mode, for records that cannot be applied.
+
+        If the log was trimmed meanwhile (failOnDataLoss=false), what exists behind the gap comes first.
+        """
+        yield from self._batches(self._steps(records, wanted))
 
     def end(self) -> None:
         """Keep what there is now for the range behind this one."""
-        assert self._wanted is not None
-        assert self._before is not None
-        _keep((self._wanted.cluster_id, self._wanted.end), self._before)
+        if self._history is not None and self._wanted is not None and self._next >= self._wanted.end:
+            _keep(self._wanted.cluster_id, self._wanted.end, self._history)
 
-    def _is_wanted(self, entity: str) -> bool:
-        return not self.entities or entity in self.entities
+    def _steps(self, records: bytes, wanted: LogRange) -> Iterator[ChangeRow | Problem]:
+        for position, header in iter_headers(records):
+            if self._history is None or header.base_offset > self._next:
+                self._history = image_before(self.options, attrs.evolve(wanted, begin=header.base_offset))
+                yield from existing_rows(self._history)
+            self._next = header.next_offset
+            for step in apply_batch(self._history, records, position, header, wanted):
+                yield from (step,) if isinstance(step, Problem) else rows_of(step)
+
+    def _batches(self, steps: Iterable[ChangeRow | Problem]) -> Iterator[pa.RecordBatch]:
+        some: list[ChangeRow] = []
+        for step in steps:
+            if isinstance(step, ChangeRow) and (not self.options.entities or step.entity in self.options.entities):
+                some.append(step)
+            if some and (isinstance(step, Problem) or len(some) == ROWS_AT_ONCE):
+                yield self._batch(some)
+                some = []
+            if isinstance(step, Problem):
+                yield self._problem(step)
+        if some:
+            yield self._batch(some)
 
     def _rows(self) -> Rows:
         assert self._wanted is not None
@@ -114,14 +102,16 @@ class ChangesOfTask:
 
     def _problem(self, problem: Problem) -> pa.RecordBatch:
         where = f"offset {problem.origin.offset}: {problem.reason}"
-        if self.is_failfast:
+        if self.options.is_failfast:
             raise ProtocolError(where)
         place: dict[str, Any] = {"offset": problem.origin.offset, "epoch": problem.origin.epoch}
         return self._rows().one(error=problem.reason, **place).rename_columns(self.spelled)
 
 
-def _keep(place: tuple[str | None, int], before: Before) -> None:
-    _kept[place] = before
-    _kept.move_to_end(place)
+def _keep(cluster_id: str | None, offset: int, history: History) -> None:
+    if cluster_id is None:
+        return
+    _kept[cluster_id, offset] = history
+    _kept.move_to_end((cluster_id, offset))
     while len(_kept) > _KEPT:
         _kept.popitem(last=False)

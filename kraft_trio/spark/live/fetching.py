@@ -36,8 +36,8 @@ class LogRange:
     begin: int
     end: int
     topic_name: str | None = None
-    is_beginning: bool = False
-    """Whether nothing was read before it: it begins a query, or follows a loss."""
+    begins_with_state: bool = False
+    """Whether `content=changes` tells first what exists at `begin`: where a query begins, or follows a loss."""
 
 
 def committed_batches(

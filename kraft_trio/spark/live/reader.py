@@ -25,6 +25,7 @@ from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLea
 from kraft_trio.spark.live.ranges import plan_ranges
 from kraft_trio.spark.live.retries import Retries
 from kraft_trio.spark.live.row_makers import MakesRows, row_maker
+from kraft_trio.spark.options import EARLIEST
 from kraft_trio.spark.schemas import CHANGES
 
 log = logging.getLogger(__name__)
@@ -157,8 +158,9 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask_of(to, _nothing, self._options.address.timeout_ms)
         ranges = ranges_of(self._options, begin, to.offset)
         options = attrs.evolve(self._options, address=self._address)
-        is_beginning = begin == to.began_at
-        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name, is_beginning)) for one in ranges]
+        # After a loss, nobody knows what has changed; otherwise `latest` means that nobody asks.
+        with_state = begin == to.began_at and (to.losses > 0 or options.starting == EARLIEST)
+        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name, with_state)) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
@@ -224,7 +226,7 @@ def read_partition(partition: LogPartition, rows: MakesRows) -> Iterator[pa.Reco
     """The rows of a task.  Raises like `committed_batches`."""
     options, wanted = partition.options, partition.wanted
     retries = Retries()
-    rows = rows.of_task(options, wanted)
+    rows = rows.of_task(wanted)
     for batch in rows.before():
         yield retries.noted(batch)
     for records in committed_batches(

@@ -13,17 +13,12 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import ConfigError, ProtocolError
 from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
-from kraft_trio.spark.decoding.byte_source import MemorySource
-from kraft_trio.spark.decoding.damage import Damage
-from kraft_trio.spark.decoding.expectation import Expectation
-from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
-from kraft_trio.spark.decoding.scan import scan
 from kraft_trio.spark.live.change_rows import ChangesOfTask
 from kraft_trio.spark.live.columns import RETRIES, live_columns
 from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.options import RECORDS_CONTENT, LiveOptions
-from kraft_trio.spark.live.rows import RowMaker
+from kraft_trio.spark.live.rows import RowMaker, decoded_rows
 from kraft_trio.spark.metadata.typed_records import NEEDED, typed_rows
 from kraft_trio.spark.schemas import CHANGES, CONTENTS, ERROR, arrow_schema
 
@@ -38,7 +33,7 @@ class MakesRows(Protocol):
     def spelled(self) -> tuple[str, ...]:
         """The columns' names as the user writes them."""
 
-    def of_task(self, options: LiveOptions, wanted: LogRange) -> MakesRows:
+    def of_task(self, wanted: LogRange) -> MakesRows:
         """The one that makes the rows of a range."""
 
     def before(self) -> Iterator[pa.RecordBatch]:
@@ -65,7 +60,7 @@ def row_maker(options: LiveOptions, schema: StructType) -> MakesRows:
             raise ConfigError(f"schema: column {field.name} is {field.type}, expected {known.field(at).type}")
     spelled = tuple(schema.names)
     if options.content == CHANGES:
-        return ChangesOfTask(wanted, spelled, options.entities, options.is_failfast)
+        return ChangesOfTask(wanted, spelled, options)
     return TypedRowMaker(wanted, spelled, options.types, options.is_failfast)
 
 
@@ -78,7 +73,7 @@ class TypedRowMaker:
     types: frozenset[str]
     is_failfast: bool
 
-    def of_task(self, options: LiveOptions, wanted: LogRange) -> TypedRowMaker:
+    def of_task(self, wanted: LogRange) -> TypedRowMaker:
         """The same for all tasks."""
         return self
 
@@ -96,15 +91,12 @@ class TypedRowMaker:
         fields = [(name, type) for name, type in needed.items() if name != RETRIES.name]
         rows = Rows(pa.schema(fields), {"cluster_id": wanted.cluster_id})
         made = self.schema if ERROR.name in self.schema.names else self.schema.append(pa.field(ERROR.name, ERROR.type))
-        for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
-            if isinstance(run, Damage):
-                raise ProtocolError(f"records from offset {wanted.begin} on: {run.error}")
-            for decoded in record_rows(within.select(run), rows, within):
-                typed = typed_rows(with_retries(decoded, self.schema), made, self.types or None)
-                errors = typed.column(ERROR.name).drop_null()
-                if self.is_failfast and len(errors):
-                    raise ProtocolError(str(errors[0]))
-                yield typed.select(self.schema.names).rename_columns(self.spelled)
+        for decoded in decoded_rows(records, within, rows):
+            typed = typed_rows(with_retries(decoded, self.schema), made, self.types or None)
+            errors = typed.column(ERROR.name).drop_null()
+            if self.is_failfast and len(errors):
+                raise ProtocolError(str(errors[0]))
+            yield typed.select(self.schema.names).rename_columns(self.spelled)
 
 
 def with_retries(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE, msgpack_columns
 from kraft_trio.spark.decoding.record_rows import record_rows
 from kraft_trio.spark.decoding.rows import Rows
-from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.spark.decoding.scan import scan
 from kraft_trio.spark.live.columns import RETRIES, live_columns
 from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.options import LiveOptions
@@ -65,7 +65,7 @@ class RowMaker:
         spelled = tuple(schema.names)
         return cls(wanted, spelled, with_error, tuple(from_values), options.include_control, options.is_failfast)
 
-    def of_task(self, options: LiveOptions, wanted: LogRange) -> RowMaker:
+    def of_task(self, wanted: LogRange) -> RowMaker:
         """The same for all tasks."""
         return self
 
@@ -83,16 +83,9 @@ class RowMaker:
         """
         within = BatchFilter(wanted.begin, wanted.end)
         rows = Rows(self.decoded, _constants(wanted))
-        for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
-            if isinstance(run, Damage):
-                raise ProtocolError(f"records from offset {wanted.begin} on: {run.error}")
-            for decoded in record_rows(self._wanted(within.select(run)), rows, within):
-                for start in range(0, decoded.num_rows, ROWS_AT_ONCE):
-                    yield self._finished(decoded.slice(start, ROWS_AT_ONCE))
-
-    def _wanted(self, run: Run) -> Run:
-        is_control = run.headers["attributes"] & CONTROL_ATTRIBUTE != 0
-        return run if self.include_control or not is_control.any() else run.select(np.flatnonzero(~is_control))
+        for decoded in decoded_rows(records, within, rows, with_control=self.include_control):
+            for start in range(0, decoded.num_rows, ROWS_AT_ONCE):
+                yield self._finished(decoded.slice(start, ROWS_AT_ONCE))
 
     def _finished(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         """Select the wanted columns.  Raises ProtocolError for what could not be decoded."""
@@ -120,6 +113,20 @@ class RowMaker:
             at = min(problems)
             raise ProtocolError(f"offset {offsets[at].as_py()}: {problems[at]} (mode=PERMISSIVE has nulls instead)")
         return dict(zip(self.from_values, columns, strict=True))
+
+
+def decoded_rows(
+    records: bytes, within: BatchFilter, rows: Rows, *, with_control: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The records of whole batches as Arrow batches.  Raises ProtocolError for malformed ones."""
+    for run in scan(MemorySource("Fetch", records), 0, len(records), Expectation(0, is_exact=False)):
+        if isinstance(run, Damage):
+            raise ProtocolError(f"records from offset {within.start_offset} on: {run.error}")
+        wanted = within.select(run)
+        is_control = wanted.headers["attributes"] & CONTROL_ATTRIBUTE != 0
+        if is_control.any() and not with_control:
+            wanted = wanted.select(np.flatnonzero(~is_control))
+        yield from record_rows(wanted, rows, within)
 
 
 def _constants(wanted: LogRange) -> dict[str, object]:

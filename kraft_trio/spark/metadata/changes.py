@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kraft_trio.metadata.columns import TEXT, ValueType
 from kraft_trio.metadata.entities import ENTITIES
-from kraft_trio.metadata.history import Made, Origin, Problem
-from kraft_trio.metadata.image import Change
+from kraft_trio.metadata.history import History, Made, Origin, Problem
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.directories.as_of import AsOf
 from kraft_trio.spark.directories.reading import ROWS_A_BATCH
@@ -24,8 +23,8 @@ from kraft_trio.spark.schemas import ERROR, REPLICA, Column
 CHANGE_COLUMNS: Final = (
     *REPLICA,
     Column("offset", pa.int64(), "of the record; null for what a snapshot has"),
-    Column("epoch", pa.int32(), "leader epoch of the record"),
-    Column("timestamp", pa.timestamp("us", tz="UTC"), "of the record"),
+    Column("epoch", pa.int32(), "leader epoch of the record, or of the snapshot"),
+    Column("timestamp", pa.timestamp("us", tz="UTC"), "of the record; null for what a snapshot has"),
     Column("controller", pa.int32(), "id of the leader of that epoch; null if the log does not tell"),
     Column("record", pa.string(), "type of the record, as Kafka's tools name it"),
     Column("entity", pa.string(), "the kind of thing, as `content` names it"),
@@ -58,16 +57,26 @@ class ChangeRow:
     after: dict[str, Any] | None
 
 
-def change_row(made: Made, change: Change, controller: int | None) -> ChangeRow:
-    """The row of one change."""
-    entity = ENTITIES[change.entity]
-    before = None if change.before is None else entity.values(change.before, change.topic)
-    after = None if change.after is None else entity.values(change.after, change.topic)
-    key = entity.label(after or before or {})
-    operation, changed = compared(before, after)
-    if made.origin.offset < 0:
-        operation = "snapshot"
-    return ChangeRow(made.origin, controller, made.record, change.entity, key, operation, changed, before, after)
+def rows_of(made: Made) -> Iterator[ChangeRow]:
+    """A row for each change that a record has made."""
+    for change in made.changes:
+        entity = ENTITIES[change.entity]
+        before = None if change.before is None else entity.values(change.before, change.topic)
+        after = None if change.after is None else entity.values(change.after, change.topic)
+        operation, changed = compared(before, after)
+        key = entity.label(after or before or {})
+        yield ChangeRow(
+            made.origin, made.controller, made.record, change.entity, key, operation, changed, before, after
+        )
+
+
+def existing_rows(history: History) -> Iterator[ChangeRow]:
+    """A row for each thing that exists where a history begins."""
+    origin = Origin(None, history.newest.epoch, None)
+    for entity in ENTITIES.values():
+        record = entity.schema.type_name
+        for row in entity.rows(history.image):
+            yield ChangeRow(origin, None, record, entity.name, entity.label(row), "snapshot", [], None, row)
 
 
 def compared(before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, list[str]]:
@@ -82,15 +91,14 @@ def replica_changes(replaying: Replaying, start: int) -> Iterator[ChangeRow | Pr
 
     If the log begins above `start`, what its snapshot has comes first.
     """
-    for step in replaying.steps():
+    yield from replaying.load()
+    if replaying.base is not None and replaying.base.id.offset > start:
+        yield from existing_rows(replaying.history)
+    for step in replaying.follow():
         if not isinstance(step, Made):
             yield step
-            continue
-        offset = step.origin.offset
-        base = replaying.base
-        is_shown = offset >= start if offset >= 0 else base is not None and base.id.offset > start
-        for change in step.changes if is_shown else ():
-            yield change_row(step, change, replaying.leaders.get(step.origin.epoch))
+        elif step.origin.offset is not None and step.origin.offset >= start:
+            yield from rows_of(step)
 
 
 def change_rows(
@@ -119,8 +127,7 @@ def change_rows(
 def _place(step: Problem | Unreadable) -> dict[str, Any]:
     if isinstance(step, Unreadable):
         return {"offset": step.offset}
-    offset = step.origin.offset if step.origin.offset >= 0 else None
-    return {"offset": offset, "epoch": step.origin.epoch, "record": step.record}
+    return {"offset": step.origin.offset, "epoch": step.origin.epoch, "record": step.record}
 
 
 def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:
@@ -135,9 +142,7 @@ def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:
     return rows.make(
         len(changes),
         {
-            "offset": lambda: pa.array([one.origin.offset if one.origin.offset >= 0 else None for one in changes]).cast(
-                pa.int64()
-            ),
+            "offset": lambda: pa.array([one.origin.offset for one in changes], pa.int64()),
             "epoch": lambda: pa.array([one.origin.epoch for one in changes], pa.int32()),
             "timestamp": lambda: pa.array([one.origin.timestamp_us for one in changes], pa.int64()).cast(
                 pa.timestamp("us", tz="UTC")

@@ -8,7 +8,6 @@ from typing import Final
 import attrs
 import pyarrow as pa
 
-from kraft_trio.errors import ProtocolError
 from kraft_trio.metadata.history import History, Made, Origin, Problem
 from kraft_trio.spark.directories.as_of import (
     NEEDED,
@@ -21,7 +20,6 @@ from kraft_trio.spark.directories.as_of import (
 )
 from kraft_trio.spark.directories.replicas import Replica
 from kraft_trio.spark.schemas import ERROR
-from kraft_trio.storage.batches.control_records import LeaderChange, decode_control_record
 
 _SCHEMA: Final = pa.schema(
     {**NEEDED, "epoch": pa.int32(), "control": pa.bool_(), "key": pa.binary(), "value": pa.binary()}.items()
@@ -39,7 +37,7 @@ class Unreadable:
 
 @attrs.define
 class Replaying:
-    """One pass over a replica.  `steps` may be called once; afterwards the rest is as of `as_of`."""
+    """One pass over a replica.  Afterwards, the history is as of `as_of`."""
 
     replica: Replica
     as_of: AsOf = AsOf()
@@ -51,29 +49,31 @@ class Replaying:
     """After the last record that was found."""
     base: Base | None = None
     """The snapshot that it began with."""
-    leaders: dict[int, int] = attrs.field(factory=dict)
-    """Leaders by epoch, as the log tells."""
-    elected_us: dict[int, int | None] = attrs.field(factory=dict)
-    """When each of them began to lead, in microseconds since 1970, by its clock."""
-    newest_us: int | None = None
-    """The time of the newest record of the log, in microseconds since 1970."""
-    _is_in_log: bool = attrs.field(default=False, init=False)
+    is_lost: bool = False
+    """Whether what was before the log is missing, so that nothing can be replayed."""
 
-    def steps(self) -> Iterator[Made | Problem | Unreadable]:
-        """What each record changes, in order, and what is wrong.  Records of a snapshot have the offset -1."""
+    def load(self) -> Iterator[Problem | Unreadable]:
+        """Apply the snapshot that the history begins with, and say what is wrong.  Call it once, before `follow`."""
         self.base = base_of(self.replica, self._place())
         covered = 0 if self.base is None else self.base.id.offset
         if self.replica.segments and covered < self.replica.segments[0][0]:
             # What is there changes things that nobody knows.
             gap = what_is_missing(self.replica, self.as_of, self.base, covered)
             if gap is not None:
+                self.is_lost = True
                 yield Unreadable(gap)
                 return
         if self.base is not None:
             for batch in snapshot_records(self.replica, self.base, _SCHEMA):
-                yield from self._apply(batch)
+                for step in self._apply(batch):
+                    if not isinstance(step, Made):
+                        yield step
             self.end = self.base.id.offset
-        self._is_in_log = True
+
+    def follow(self) -> Iterator[Made | Problem | Unreadable]:
+        """What each record of the log changes, in order, and what is wrong."""
+        if self.is_lost:
+            return
         for batch in log_records(self.replica, self.end, self.as_of, _SCHEMA):
             yield from self._apply(batch)
         missing = what_is_missing(self.replica, self.as_of, self.base, self.end) if self.replica.partition else None
@@ -82,7 +82,7 @@ class Replaying:
 
     def run(self) -> list[Problem | Unreadable]:
         """Replay everything, and return what is wrong."""
-        return [step for step in self.steps() if not isinstance(step, Made)]
+        return [*self.load(), *(step for step in self.follow() if not isinstance(step, Made))]
 
     def _place(self) -> AsOf:
         """The moment at or below which the snapshot is to be."""
@@ -100,21 +100,12 @@ class Replaying:
         rows = zip(*(column.to_pylist() for column in columns), times, strict=True)
         for offset, epoch, is_control, key, value, error, time in rows:
             if error is not None:
-                yield Unreadable(error, self.end if self._is_in_log else None)
+                yield Unreadable(error, self.end or None)
                 continue
             if offset is not None:
                 self.end = offset + 1
-                self.newest_us = time
+            origin = Origin(offset, epoch, None if offset is None else time)
             if is_control:
-                self._note_leader(epoch, time, key, value)
+                self.history.add_control(origin, key, value)
             else:
-                yield from self.history.add(Origin(-1 if offset is None else offset, epoch, time), value)
-
-    def _note_leader(self, epoch: int, time: int | None, key: bytes | None, value: bytes | None) -> None:
-        try:
-            record = decode_control_record(key, value)
-        except ProtocolError:
-            return
-        if isinstance(record, LeaderChange):
-            self.leaders[epoch] = record.leader_id
-            self.elected_us[epoch] = time
+                yield from self.history.add(origin, value)

@@ -36,7 +36,7 @@ class TopicEvent:
     """A topic was created or deleted."""
 
     time_us: int
-    offset: int
+    offset: int | None
     operation: str
     name: str
     topic_id: str
@@ -75,11 +75,12 @@ class Timeline:
     @property
     def elections(self) -> list[dict[str, Any]]:
         """A row for each epoch: node, epoch, and when its leadership began and ended, in seconds since 1970."""
-        known = [(epoch, time) for epoch, time in sorted(self.replaying.elected_us.items()) if time is not None]
+        elections = self.replaying.history.elections
+        known = [(epoch, one.timestamp_us) for epoch, one in sorted(elections.items()) if one.timestamp_us is not None]
         ends = [time for _, time in known[1:]] + [max(self.end_us, known[-1][1])] if known else []
         return [
             {
-                "node": self.replaying.leaders[epoch],
+                "node": elections[epoch].leader_id,
                 "epoch": epoch,
                 "began_s": time / 1e6,
                 "ended_s": max(time, end) / 1e6,
@@ -94,13 +95,14 @@ class Timeline:
                 self.problems.append(step.reason)
             else:
                 self._add(step)
-        elected = [time for time in self.replaying.elected_us.values() if time is not None]
+        elections = self.replaying.history.elections.values()
+        elected = [one.timestamp_us for one in elections if one.timestamp_us is not None]
         self.start_us = min([*elected, *([] if self.start_us is None else [self.start_us])], default=0)
-        self.end_us = max([self._now_us, self.replaying.newest_us or 0, *elected])
+        self.end_us = max([self._now_us, self.replaying.history.newest.timestamp_us or 0, *elected])
         return self
 
     def _add(self, row: ChangeRow) -> None:
-        is_old = row.origin.offset < 0
+        is_old = row.origin.offset is None
         # Controllers have clocks of their own, so a time may fall; the order is the log's.
         self._now_us = max(self._now_us, 0 if is_old else row.origin.timestamp_us or 0)
         if not is_old:

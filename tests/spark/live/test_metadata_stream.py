@@ -12,7 +12,7 @@ from kraft_trio.errors import ConfigError, ProtocolError
 from kraft_trio.metadata.history import History, Made, Origin, Problem
 from kraft_trio.spark.live import change_rows
 from kraft_trio.spark.live.reader import KraftStreamReader
-from kraft_trio.spark.metadata.changes import as_json, change_row
+from kraft_trio.spark.metadata.changes import as_json, rows_of
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from tests.acceptance.conftest import MakeQuorum
 from tests.metadata.test_history import TOPIC, changed, partition
@@ -41,7 +41,7 @@ def expected(values: Iterable[bytes]) -> list[tuple[Any, ...]]:
             if isinstance(step, Problem):
                 made.append((step.reason,))
             else:
-                made += [shown(change_row(step, change, None)) for change in step.changes]
+                made += map(shown, rows_of(step))
     return made
 
 
