@@ -22,6 +22,7 @@ from docs.faults import faults_of_real_nodes
 from docs.questions import questions
 from docs.rooms import layers, rooms
 from docs.rules import cases, differences, rule_tables
+from docs.spark_tables import SPARK_TABLES
 from docs.tables import first_sentence, table
 from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
 from kraft_trio.config import KEYS
@@ -40,7 +41,6 @@ from kraft_trio.kv.budget import (
     MAX_OPERATIONS,
 )
 from kraft_trio.kv.proto_json import MAX_ITEMS
-from kraft_trio.metadata.entities import ENTITIES
 from kraft_trio.metrics.definitions import METRICS
 from kraft_trio.protocol.epoch_limits import EPOCHS_AT_ONCE
 from kraft_trio.protocol.roles import TRANSITIONS, EpochChange, Event
@@ -51,16 +51,7 @@ from kraft_trio.simulation.machine import Machine
 from kraft_trio.simulation.script.catalog import STEP_MODULES
 from kraft_trio.simulation.script.header import HEADER_ITEMS
 from kraft_trio.simulation.script.step import STEPS
-from kraft_trio.spark.audit.check import CHECKS
-from kraft_trio.spark.campaigns.files import COLUMNS as CAMPAIGN_RESULTS
-from kraft_trio.spark.live.columns import LIVE_RECORDS
-from kraft_trio.spark.live.options import LIVE_OPTIONS
-from kraft_trio.spark.metadata.arrow import arrow_type
-from kraft_trio.spark.metadata.changes import CHANGE_COLUMNS
-from kraft_trio.spark.metadata.typed_records import TYPE_NAMES, typed_columns
-from kraft_trio.spark.options import PATH, PATHS, READ_OPTIONS, TRACE_OPTIONS, Option
-from kraft_trio.spark.schemas import CONTENTS, RECORDS, REPLICA, TRACE, Column, spark_type
-from kraft_trio.spark.writing.options import WRITE_OPTIONS
+from kraft_trio.spark.schemas import TRACE
 from kraft_trio.status.app import EXPLANATIONS_PER_S, REQUESTS_PER_S
 from kraft_trio.storage.batches.record_limits import MAX_BATCH_HEADERS, MAX_EXPANSION, MAX_HEADERS, MAX_RECORDS
 from kraft_trio.testing import SimulatedMachine, VirtualCluster
@@ -321,58 +312,6 @@ def _trace_type(annotation: str) -> str:
     return "map" if text.startswith("Mapping") else text
 
 
-def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
-    """Those that an earlier table explains are only named; `load` sets the paths."""
-    options = [option for option in options if option not in (PATH, PATHS)]
-    rows = []
-    for option in (option for option in options if option not in explained):
-        default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
-        default = default if option.default_text is None else option.default_text
-        allowed = "" if isinstance(option.default, bool) else option.allowed
-        rows.append((f"`{option.name}`", f"`{default}`" if default else "", allowed, option.meaning))
-    return _as_for("reading", options, explained) + table(("option", "default", "allowed", "meaning"), rows)
-
-
-def spark_checks() -> str:
-    """The checks of each invariant, and then the others with what they demand."""
-    classes = {invariant.number: f"`{invariant.__name__}`" for invariant in INVARIANTS}
-    rows: dict[str, list[str]] = {classes[number]: [] for number in sorted(classes)}
-    for check in CHECKS:
-        warning = " (warning)" if check.severity == "warning" else ""
-        rows.setdefault(classes.get(check.invariant or 0, check.title), []).append(f"`{check.name}`{warning}")
-    return table(("what must hold", "checks"), ((what, ", ".join(names)) for what, names in rows.items() if names))
-
-
-def spark_columns(columns: Iterable[Column], *, explained: Collection[Column] = ()) -> str:
-    """Those that an earlier table explains are only named."""
-    rows = ((f"`{c.name}`", f"`{c.spark_type}`", c.meaning) for c in columns if c not in explained)
-    return _as_for("`content=records`", columns, explained) + table(("column", "type", "meaning"), rows)
-
-
-def spark_content(content: str) -> str:
-    return spark_columns(CONTENTS[content][len(REPLICA) :], explained=() if content == "records" else RECORDS)
-
-
-def metadata_states() -> str:
-    rows = (
-        (f"`{entity.name}`", ", ".join(f"`{name}` {spark_type(arrow_type(type))}" for name, type in entity.types))
-        for entity in ENTITIES.values()
-    )
-    return table(("content", "columns"), rows)
-
-
-def metadata_records() -> str:
-    """The columns that are not those of the replica; of a record's fields, the names."""
-    rows = []
-    for column in typed_columns()[len(REPLICA) :]:
-        is_record = column.name.upper() in TYPE_NAMES
-        fields = (
-            ", ".join(f"`{column.type.field(at).name}`" for at in range(column.type.num_fields)) if is_record else ""
-        )
-        rows.append((f"`{column.name}`", fields or ("no fields" if is_record else column.meaning)))
-    return table(("column", "fields, or meaning"), rows)
-
-
 def interop_matrix() -> str:
     """What `scripts/test --interop --record-interop` has found."""
     rows = []
@@ -387,13 +326,6 @@ def _interop_result(found: dict[str, Any]) -> str:
     parts += [f"works ({tests})"] if found["passed"] else []
     parts += [f"{found['skipped']} not run: {'; '.join(found['reasons'])}"] if found["skipped"] else []
     return ". ".join([*parts, *found["says"]])
-
-
-def _as_for(
-    what: str, every: Iterable[Option] | Iterable[Column], explained: Collection[Option] | Collection[Column]
-) -> str:
-    names = ", ".join(f"`{one.name}`" for one in every if one in explained)
-    return f"As for {what}: {names}.\n\n" if names else ""
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
@@ -434,19 +366,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "methods-cluster": lambda: methods(Cluster),
     "methods-machine": lambda: methods(Machine),
     "interop-matrix": interop_matrix,
-    "metadata-states": metadata_states,
-    "metadata-records": metadata_records,
-    "metadata-changes": lambda: spark_columns(CHANGE_COLUMNS[len(REPLICA) :]),
-    "spark-checks": spark_checks,
     "metadata-questions": questions,
-    "spark-read-options": lambda: spark_options(READ_OPTIONS),
-    "spark-live-options": lambda: spark_options(LIVE_OPTIONS),
-    "spark-write-options": lambda: spark_options(WRITE_OPTIONS, explained=LIVE_OPTIONS),
-    "spark-columns-live": lambda: spark_columns(LIVE_RECORDS, explained=RECORDS),
-    "spark-columns-replica": lambda: spark_columns(REPLICA),
-    "spark-trace-options": lambda: spark_options(TRACE_OPTIONS, explained=READ_OPTIONS),
-    "spark-columns-campaign": lambda: spark_columns(CAMPAIGN_RESULTS),
-    **{f"spark-columns-{content}": partial(spark_content, content) for content in CONTENTS},
+    **SPARK_TABLES,
 }
 
 
