@@ -192,6 +192,23 @@ async def test_a_consumer_may_read_any_replica_up_to_the_high_watermark_that_it_
 
 
 @on_cluster()
+async def test_a_replica_does_not_give_what_may_never_commit(cluster: Cluster) -> None:
+    """A leader without a majority keeps records that the next leader truncates."""
+    old = await cluster.wait_for_leader()
+    (offset,) = await old.append([b"committed"])
+    await cluster.wait_until_alike()
+    cluster.partition({old.key.id}, {node.key.id for node in cluster.others(old)})
+    async with RawClient.connected(cluster, old.key.id) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.produce, batch_of(b"never"))
+        await cluster.wait_until(lambda: not isinstance(old.view.role, Leader))
+        assert old.log.end_offset > offset + 1
+        nursery.cancel_scope.cancel()
+    async with RawClient.connected(cluster, old.key.id) as client:
+        answer = await client.fetch(offset, any_replica=True)
+    assert (answer.error, values_of(answer.records)) == (ErrorCode.none, [(offset, b"committed")])
+
+
+@on_cluster()
 async def test_a_replica_has_no_records_below_its_logs_start(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     follower = cluster.others(leader)[0]
