@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections import Counter
 
@@ -92,6 +93,11 @@ def test_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Counter(outcome.digest for outcome in seen)
     assert 3 <= len(runs) <= 6
     assert max(runs.values()) <= 4
+
+
+def test_no_process_is_left_when_all_seeds_have_run() -> None:
+    run_campaign(range(9), fake_run, jobs=2)
+    assert multiprocessing.active_children() == []
 
 
 def test_a_dying_process_ends_the_campaign_with_its_seeds() -> None:

@@ -130,7 +130,7 @@ def _outcomes_of_a_pool(waiting: Iterator[int], run_seed: Callable[[int], Outcom
         seeds_text = ", ".join(map(str, sorted(running.values())))
         raise CampaignError(f"a process died while it ran one of the seeds {seeds_text}") from error
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        end_pool(pool, is_idle=not running)
 
 
 def new_pool(jobs: int) -> ProcessPoolExecutor:
@@ -142,6 +142,14 @@ def new_pool(jobs: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["kraft_trio.simulation.campaign.seed_run"])
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_at_interrupts)
+
+
+def end_pool(pool: ProcessPoolExecutor, *, is_idle: bool) -> None:
+    """End the processes.  If they are idle, wait until they have ended.
+
+    If Python ended before them, the pool's threads would write to closed pipes, and print that.
+    """
+    pool.shutdown(wait=is_idle, cancel_futures=True)
 
 
 def _end_at_interrupts() -> None:

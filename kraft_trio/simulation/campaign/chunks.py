@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
-from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError, new_pool
+from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError, end_pool, new_pool
 from kraft_trio.simulation.campaign.isolation import forked, guarded
 from kraft_trio.simulation.campaign.outcome import Outcome
 
@@ -107,5 +107,5 @@ def _until_a_process_dies(
     except BrokenProcessPool:
         return sorted(running.values())
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        end_pool(pool, is_idle=not running)
     return []
