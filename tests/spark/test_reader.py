@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.spark.directories.files import LocalFiles
@@ -19,7 +19,7 @@ from kraft_trio.storage.batches.batch import (
     iter_headers,
     patch_base_offset_and_epoch,
 )
-from kraft_trio.storage.batches.batch_header import HEADER_BYTES, LOG_APPEND_TIME_ATTRIBUTE, MAGIC_POSITION, patch_crc
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
 from kraft_trio.storage.batches.control_records import KRaftVersion, SnapshotFooter, SnapshotHeader
 from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 from tests.spark.directories import CLUSTER, PARTITION, batches, make_kafkas, make_node, numbered
@@ -86,33 +86,6 @@ class TestReading:
         assert [(row["node"], row["cluster_id"], row["offset"]) for row in rows] == [
             (7, CLUSTER, at) for at in range(5)
         ]
-
-    def test_offsets_as_kafkas_source_has_them(self, tmp_path: Path) -> None:
-        path = make_node(tmp_path, 1, (0, numbered(0, 20)))
-        some = {
-            "startingOffsets": '{"__cluster_metadata": {"0": 5}}',
-            "endingoffsets": '{"__cluster_metadata":{"0":7}}',
-        }
-        assert column(load(path, **some), "offset") == [5, 6]
-        assert column(load(path, startingOffsets='{"__cluster_metadata": {"0": -2}}'), "offset") == list(range(20))
-        with pytest.raises(
-            ConfigError, match=r"option endingOffsets: names topic orders, and \S+-0 has topic __cluster"
-        ):
-            load(path, endingOffsets='{"orders": {"0": 7}}')
-
-    def test_columns_of_kafkas_source_on_request(self, tmp_path: Path) -> None:
-        appended = bytearray(batches(10, [[b"later"]]))
-        appended[22] |= LOG_APPEND_TIME_ATTRIBUTE
-        patch_crc(appended)
-        path = make_node(tmp_path, 1, (0, numbered(0, 10) + bytes(appended)))
-        rows = load(path, includeKafkaColumns="true")
-        assert {(row["topic"], row["partition"]) for row in rows} == {("__cluster_metadata", 0)}
-        assert column(rows, "timestampType") == [0] * 10 + [1]
-        assert "topic" not in load(path)[0]
-        with pytest.raises(ConfigError, match="content=records has no column topic"):
-            load(path, fields(topic=StringType()))
-        with pytest.raises(ConfigError, match="includeKafkaColumns=true: says nothing of content=batches"):
-            load(path, content="batches", includeKafkaColumns="true")
 
     def test_several_paths(self, tmp_path: Path) -> None:
         paths = [str(make_node(tmp_path, node, (0, numbered(0, 5)))) for node in (2, 1)]
