@@ -45,7 +45,7 @@ On a busy machine leadership may move at any time.
 STEADY = {"controller.quorum.fetch.timeout.ms": "60000"}
 """No pause of a process or of the whole machine is taken for a lost leader.
 
-A leader stays until it is stopped or killed.  A killed one is missed no sooner than that.
+A leader that all voters follow stays until it is stopped or killed.  A killed one is missed no sooner than that.
 """
 
 ASK_AGAIN = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out})
@@ -72,10 +72,15 @@ class Quorum:
         *,
         timeouts: Mapping[str, str] = QUICK,
         static_voters: bool = False,
+        is_steady: bool = False,
     ) -> None:
-        """`static_voters` means kraft.version 0 and `controller.quorum.voters`."""
+        """`static_voters` means kraft.version 0 and `controller.quorum.voters`.
+
+        With `is_steady`, the timeouts are STEADY, and `start` returns when all nodes follow one leader.
+        """
         ports = free_ports(voters + observers)
-        self.settings = {**timeouts, **(settings or {})}
+        self.settings = {**timeouts, **(STEADY if is_steady else {}), **(settings or {})}
+        self._is_steady = is_steady
         self._static_voters = static_voters
         self.client_tls: ssl.SSLContext | None = None
         """How to ask nodes whose listeners have TLS."""
@@ -136,12 +141,15 @@ class Quorum:
         return ",".join(str(node.endpoint) for node in self.nodes.values())
 
     def start(self, node_ids: Iterable[int] = ()) -> None:
-        """Start these nodes, by default all, and wait until they listen."""
+        """Start these nodes, by default all, and wait until they listen.  Raises Overdue."""
         nodes = [self.nodes[node_id] for node_id in (node_ids or self.nodes)]
         for node in nodes:
             node.start()
         for node in nodes:
             node.wait_until_listening()
+        if self._is_steady and not node_ids:
+            # The first leader may lose its epoch at once to a voter that campaigned before it heard of it.
+            self.wait_until_caught_up()
 
     def kill_all(self) -> None:
         """Send SIGKILL to all nodes at once, paused ones included."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.quorum import STEADY, Quorum
+from harness.quorum import Quorum
 from scripts.stories.story import Story
 
 _LOGS: pytest.StashKey[list[Quorum]] = pytest.StashKey()
@@ -45,7 +45,7 @@ def _quorums(session: pytest.Session, directory: Path) -> Iterator[MakeQuorum]:
         home = directory / f"quorum-{len(made)}"
         home.mkdir()
         keys = {key.replace("_", "."): value for key, value in settings.items()}
-        quorum = Quorum(home, voters, observers, {**(STEADY if is_steady else {}), **keys})
+        quorum = Quorum(home, voters, observers, keys, is_steady=is_steady)
         made.append(quorum)
         shown.append(quorum)
         return quorum

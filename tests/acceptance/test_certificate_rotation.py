@@ -146,6 +146,8 @@ def test_new_authority_and_certificates_cost_nothing(make_quorum: MakeQuorum, tm
         keys = {"ssl.keystore.location": str(store), "ssl.truststore.location": str(both)}
         files[name] = write_client_file(tmp_path / f"{name}.properties", keys)
     quorum.start()
+    quorum.client_tls = client_of(issue(authority(), "harness", HOST), authority())
+    quorum.wait_until_caught_up()
     before = led(quorum.bootstrap_servers, files["old"])
     load = Load(quorum.bootstrap_servers, tmp_path / "old.pem", both)
     load.wait_for_more()
