@@ -323,3 +323,25 @@ _RULES: Final[Mapping[type, Callable[[Image, Any], list[Change]]]] = {
     schemas.AbortTransactionRecord: _nothing,
 }
 """What each type of record does.  A test holds this against the schemas."""
+
+_OF_TOPICS: Final = (schemas.TopicRecord, schemas.RemoveTopicRecord)
+RECORDS_OF: Final[Mapping[str, tuple[type, ...]]] = {
+    "topics": _OF_TOPICS,
+    "partitions": (*_OF_TOPICS, schemas.PartitionRecord, schemas.PartitionChangeRecord, schemas.ClearElrRecord),
+    "brokers": (
+        schemas.RegisterBrokerRecord,
+        schemas.UnregisterBrokerRecord,
+        schemas.FenceBrokerRecord,
+        schemas.UnfenceBrokerRecord,
+        schemas.BrokerRegistrationChangeRecord,
+    ),
+    "controllers": (schemas.RegisterControllerRecord, schemas.UnregisterControllerRecord),
+    "features": (schemas.FeatureLevelRecord,),
+    "configs": (*_OF_TOPICS, schemas.ConfigRecord),
+    "client_quotas": (schemas.ClientQuotaRecord,),
+    "producer_ids": (schemas.ProducerIdsRecord,),
+    "acls": (schemas.AccessControlEntryRecord, schemas.RemoveAccessControlEntryRecord),
+    "scram": (schemas.UserScramCredentialRecord, schemas.RemoveUserScramCredentialRecord),
+    "delegation_tokens": (schemas.DelegationTokenRecord, schemas.RemoveDelegationTokenRecord),
+}
+"""The types of records on which each kind of thing depends, so that others need not be decoded."""

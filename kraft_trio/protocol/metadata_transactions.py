@@ -13,6 +13,8 @@ NO_OP: Final = 20
 BEGIN: Final = 23
 END: Final = 24
 ABORT: Final = 25
+MARKERS: Final = frozenset({BEGIN, END, ABORT})
+"""The API keys of the records that begin and end transactions."""
 
 
 class TransactionFold(Generic[ItemT]):

@@ -57,6 +57,11 @@ class MetadataFrame:
         return _shown(SCHEMAS[self.api_key].structure(self.version), record)
 
 
+def frame_start(api_key: int) -> bytes:
+    """The first two bytes of a framed record with an API key below 128."""
+    return bytes((_FRAME_VERSION, api_key))
+
+
 def kafkas_name(name: str) -> str:
     """The name that Kafka's tools have for a field: `broker_id` is brokerId."""
     first, *others = name.split("_")

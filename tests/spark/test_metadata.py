@@ -212,11 +212,26 @@ def test_a_record_that_kafka_refuses_is_told(tmp_path: Path) -> None:
     values = [framed(one) for one in (TOPIC, changed(4, isr=(1,)), partition(0))]
     directory = make_node(tmp_path, 1, (0, log_of(values)))
     problem = "PartitionChangeRecord: the topic orders has no partition 4"
-    assert [row["error"] for row in load(directory, "topics")] == [problem, None]
+    assert [row["error"] for row in load(directory, "partitions")] == [problem, None]
+    assert [row["error"] for row in load(directory, "topics")] == [None]
     refused = load(directory, "changes")[1]
     assert (refused["offset"], refused["record"], refused["error"]) == (2, "PARTITION_CHANGE_RECORD", problem)
     with pytest.raises(StorageError, match=problem):
-        load(directory, "topics", mode="FAILFAST")
+        load(directory, "partitions", mode="FAILFAST")
+
+
+def test_records_of_other_kinds_are_not_decoded(tmp_path: Path) -> None:
+    damaged = framed(broker())[:5]
+    directory = make_node(tmp_path, 1, (0, log_of([framed(TOPIC), damaged, framed(partition(0)), damaged])))
+    for content, errors in (("topics", 0), ("partitions", 0), ("brokers", 2)):
+        rows = load(directory, content)
+        assert len([row for row in rows if row["error"] is not None]) == errors
+        assert {row["end_offset"] for row in rows} == {5}
+    assert [row["key"] for row in load(directory, "changes", entities="partitions")] == ["orders-0"]
+    assert [row["error"] is None for row in load(directory, "changes")] == [True, False, True, False]
+    unknown = make_node(tmp_path, 2, (0, log_of([bytes([1, 99, 0, 0])])))
+    [row] = load(unknown, "topics")
+    assert "99" in row["error"]
 
 
 def test_replicas_are_told_apart(tmp_path: Path) -> None:

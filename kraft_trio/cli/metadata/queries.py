@@ -50,7 +50,7 @@ class Found:
 def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where: str | None) -> Found:
     """The things of one kind.  Raises ConfigError for a condition that DuckDB refuses."""
     replica = furthest(directories)
-    replaying = Replaying(replica, as_of or AsOf())
+    replaying = Replaying(replica, as_of or AsOf(), entities=(entity.name,))
     problems = [one.reason for one in replaying.run()]
     image = replaying.history.image
     if where is None:
@@ -74,7 +74,7 @@ def changes(
     replica = furthest(directories)
     start = since or AsOf(0)
     first = 0 if start.timestamp_us is not None else start.offset
-    replaying = Replaying(replica, until or AsOf(), begin=first)
+    replaying = Replaying(replica, until or AsOf(), begin=first, entities=entities or None)
     problems: list[str] = []
     kept = [
         one
@@ -115,13 +115,16 @@ def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
 
     named = tables_in(query) & {*ENTITIES, CHANGES}
     replica = furthest(directories)
-    replaying = Replaying(replica, as_of or AsOf(), begin=0 if CHANGES in named else None)
     problems: list[str] = []
-    steps = list(_changes(replica_changes(replaying, 0), problems))
-    image = replaying.history.image
-    tables = {name: _state_table(image, ENTITIES[name]) for name in named if name in ENTITIES}
+    tables = {}
     if CHANGES in named:
-        tables[CHANGES] = _changes_table(steps)
+        replaying = Replaying(replica, as_of or AsOf(), begin=0)
+        tables[CHANGES] = _changes_table(list(_changes(replica_changes(replaying, 0), problems)))
+    else:
+        replaying = Replaying(replica, as_of or AsOf(), entities=named)
+        problems += [one.reason for one in replaying.run()]
+    for name in named - {CHANGES}:
+        tables[name] = _state_table(replaying.history.image, ENTITIES[name])
     found = selected(tables, query)
     return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
 

@@ -109,7 +109,7 @@ def change_rows(
     if replica.error is not None and not replica.partition:
         yield rows.one(error=replica.error)
     some: list[ChangeRow] = []
-    for step in replica_changes(Replaying(replica, as_of, begin=start), start):
+    for step in replica_changes(Replaying(replica, as_of, begin=start, entities=entities), start):
         if not isinstance(step, ChangeRow):
             if some:
                 yield change_batch(some, rows)

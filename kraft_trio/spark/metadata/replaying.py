@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute
 
 from kraft_trio.metadata.history import History, Made, Origin, Problem
+from kraft_trio.metadata.replay import RECORDS_OF
+from kraft_trio.protocol.metadata_transactions import MARKERS
 from kraft_trio.spark.directories.as_of import (
     NEEDED,
     AsOf,
@@ -20,6 +23,8 @@ from kraft_trio.spark.directories.as_of import (
 )
 from kraft_trio.spark.directories.replicas import Replica
 from kraft_trio.spark.schemas import ERROR
+from kraft_trio.wire.metadata_frame import frame_start
+from kraft_trio.wire.metadata_schemas import SCHEMAS
 
 _SCHEMA: Final = pa.schema(
     {**NEEDED, "epoch": pa.int32(), "control": pa.bool_(), "key": pa.binary(), "value": pa.binary()}.items()
@@ -44,6 +49,8 @@ class Replaying:
     begin: int | None = None
     """Begin with a snapshot at or below this offset instead of one at the moment, so that the changes from there on are
     seen.  If the log begins later, with the oldest snapshot from which it continues."""
+    entities: Collection[str] | None = None
+    """Replay what these kinds of things depend on, and nothing else: the image has no others then."""
     history: History = attrs.field(factory=History)
     end: int = 0
     """After the last record that was found."""
@@ -95,6 +102,13 @@ class Replaying:
         return AsOf(min(min(later, default=self.begin), self.as_of.offset))
 
     def _apply(self, batch: pa.RecordBatch) -> Iterator[Made | Problem | Unreadable]:
+        if self.entities is not None:
+            yield from self._apply_rows(_without(batch, _starts_of_others(self.entities)))
+            self.end = max(self.end, 1 + (pyarrow.compute.max(batch.column("offset")).as_py() or -1))
+        else:
+            yield from self._apply_rows(batch)
+
+    def _apply_rows(self, batch: pa.RecordBatch) -> Iterator[Made | Problem | Unreadable]:
         columns = [batch.column(name) for name in ("offset", "epoch", "control", "key", "value", ERROR.name)]
         times = batch.column("timestamp").cast(pa.int64()).to_pylist()
         rows = zip(*(column.to_pylist() for column in columns), times, strict=True)
@@ -109,3 +123,17 @@ class Replaying:
                 self.history.add_control(origin, key, value)
             else:
                 yield from self.history.add(origin, value)
+
+
+def _starts_of_others(entities: Collection[str]) -> pa.Array:
+    """How the values of the records begin on which none of these kinds of things depends."""
+    needed = {record for entity in entities for record in RECORDS_OF.get(entity, ())}
+    others = (key for key, schema in SCHEMAS.items() if schema.record not in needed and key not in MARKERS)
+    return pa.array([frame_start(key) for key in others], pa.binary())
+
+
+def _without(batch: pa.RecordBatch, starts: pa.Array) -> pa.RecordBatch:
+    """The batch without the records whose values begin so."""
+    compute = pyarrow.compute
+    begins = compute.is_in(compute.binary_slice(batch.column("value"), 0, 2), value_set=starts)
+    return batch.filter(compute.or_(compute.invert(begins), compute.fill_null(batch.column("control"), False)))

@@ -30,7 +30,7 @@ def state_columns(entity: Entity) -> tuple[Column, ...]:
 
 def state_rows(replica: Replica, entity: str, as_of: AsOf, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """What is wrong with the replica, and then what existed.  `schema` has any of `state_columns`."""
-    replaying = Replaying(replica, as_of)
+    replaying = Replaying(replica, as_of, entities=(entity,))
     problems = replaying.run()
     constants = {**replica.columns, END_OFFSET.name: replaying.end}
     rows = Rows(schema, constants)
