@@ -88,7 +88,7 @@ def _created(source: random.Random, ids: list[UUID]) -> Iterator[bytes]:
         yield framed(schemas.TopicRecord(f"topic-{number}", id))
         for partition in range(PARTITIONS):
             replicas = tuple(source.sample(range(BROKERS), REPLICAS))
-            directories = tuple(UUID(int=source.getrandbits(128)) for _ in replicas)
+            directories = tuple(map(_directory, replicas))
             yield framed(
                 schemas.PartitionRecord(partition, id, replicas, replicas, (), (), replicas[0], 0, 0, directories)
             )
@@ -101,10 +101,15 @@ def _change(source: random.Random, ids: list[UUID]) -> bytes:
     if source.random() < 0.8:
         return framed(schemas.PartitionChangeRecord(partition, id, isr=isr, leader=source.choice((-2, isr[0]))))
     replicas = tuple(source.sample(range(BROKERS), REPLICAS))
-    directories = tuple(UUID(int=source.getrandbits(128)) for _ in replicas)
+    directories = tuple(map(_directory, replicas))
     return framed(
         schemas.PartitionChangeRecord(partition, id, isr=isr, leader=isr[0], replicas=replicas, directories=directories)
     )
+
+
+def _directory(broker: int) -> UUID:
+    """Each broker has one."""
+    return UUID(int=(broker + 1) << 80)
 
 
 def _batch(values: list[bytes]) -> tuple[bytearray, int]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -114,10 +116,10 @@ def _column(field: Field, names: Mapping[int, str] | None) -> Column:
     if names is not None:
         return Column(field.name, ValueType(TEXT), lambda record: name_of(names, getattr(record, name)))
     if field.name.endswith("_timestamp"):
-        return Column(field.name, ValueType(TIME_MS), lambda record: getattr(record, name))
+        return Column(field.name, ValueType(TIME_MS), attrgetter(name))
     convert = _converter(field)
     if convert is None:
-        return Column(field.name, _type(field), lambda record: getattr(record, name))
+        return Column(field.name, _type(field), attrgetter(name))
     return Column(field.name, _type(field), lambda record: convert(getattr(record, name)))
 
 
@@ -157,4 +159,10 @@ def _struct_converter(structure: Structure) -> Callable[[Any], dict[str, Any]]:
 
 
 def _uuid_text(value: UUID) -> str:
-    return directory_id_to_text(value)
+    return _text_of(value.int)
+
+
+@lru_cache(maxsize=1024)
+def _text_of(number: int) -> str:
+    """By the number, because a UUID is hashed by slow code.  The directories of brokers are few, and named often."""
+    return directory_id_to_text(UUID(int=number))

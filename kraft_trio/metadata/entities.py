@@ -5,7 +5,7 @@ A thing's columns are the fields of the record that creates it, with names for n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -42,13 +42,17 @@ class Entity:
 
     def values(self, record: Any, topic: str | None = None) -> dict[str, Any]:
         """One row.  `topic` is the name of the topic if it `has_topic`."""
-        row = {TOPIC: topic} if self.has_topic else {}
-        return row | {column.name: column.of(record) for column in self.columns}
+        row = {column.name: column.of(record) for column in self.columns}
+        return {TOPIC: topic, **row} if self.has_topic else row
 
     def rows(self, image: Image) -> Iterator[dict[str, Any]]:
         """A row for each thing in the image."""
         for record in image.things(self.name):
             yield self.values(record, image.topic_name(record.topic_id) if self.has_topic else None)
+
+    def with_columns(self, names: Collection[str]) -> Entity:
+        """The same kind of thing, with these columns alone."""
+        return attrs.evolve(self, columns=tuple(one for one in self.columns if one.name in names))
 
 
 def _entity(

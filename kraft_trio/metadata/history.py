@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ from kraft_trio.metadata.replay import replay
 from kraft_trio.protocol.metadata_transactions import TransactionFold
 from kraft_trio.storage.batches.control_records import LeaderChange, decode_control_record
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
+from kraft_trio.wire.metadata_schemas import record_type_name
 
 
 @attrs.frozen
@@ -63,7 +64,7 @@ class History:
     """By epoch, as the log tells."""
     newest: Origin = Origin(None, None, None)
     """Of the last record that was added."""
-    _transaction: TransactionFold[tuple[Origin, str, Any]] = attrs.field(factory=TransactionFold)
+    _transaction: TransactionFold[tuple[Origin, Any]] = attrs.field(factory=TransactionFold)
 
     def copy(self) -> History:
         """One that continues from here by itself."""
@@ -79,25 +80,27 @@ class History:
         if isinstance(record, LeaderChange) and origin.epoch is not None:
             self.elections[origin.epoch] = Election(record.leader_id, origin.timestamp_us)
 
-    def add(self, origin: Origin, value: bytes | None) -> Iterator[Made | Problem]:
-        """Apply the next record.  Consume the result before the next call."""
+    def add(self, origin: Origin, value: bytes | None) -> Sequence[Made | Problem]:
+        """Apply the next record, and return what the records changed that count from now on, or what is wrong."""
         self.newest = origin
-        name = ""
         try:
             frame = decode_metadata_frame(value or b"")
-            name = f"{frame.name}: "
+        except ProtocolError as error:
+            return (Problem(origin, str(error)),)
+        try:
             record = frame.record()
         except ProtocolError as error:
-            yield Problem(origin, f"{name}{error}")
-            return
-        for place, name, counting in self._transaction.add(frame.api_key, (origin, frame.name, record)):
+            return (Problem(origin, f"{frame.name}: {error}"),)
+        steps: list[Made | Problem] = []
+        for place, counting in self._transaction.add(frame.api_key, (origin, record)):
             try:
                 changes = replay(self.image, counting)
             except ProtocolError as error:
-                yield Problem(place, str(error), name)
+                steps.append(Problem(place, str(error), record_type_name(type(counting))))
             else:
                 if changes:
-                    yield Made(place, name, tuple(changes), self._controller(place))
+                    steps.append(Made(place, record_type_name(type(counting)), tuple(changes), self._controller(place)))
+        return steps
 
     def _controller(self, origin: Origin) -> int | None:
         elected = None if origin.epoch is None else self.elections.get(origin.epoch)

@@ -140,13 +140,16 @@ def _topic_name(image: Image, record: schemas.PartitionRecord | schemas.Partitio
 def _checked(partition: schemas.PartitionRecord, topic: str) -> schemas.PartitionRecord:
     """The partition as Kafka keeps it: with a directory for each replica."""
     directories, count = partition.directories, len(partition.replicas)
-    if any(one.int for one in directories):
-        if len(directories) != count:
-            raise ProtocolError(
-                f"partition {topic}-{partition.partition_id}: {len(directories)} directories for {count} replicas"
-            )
-        return partition
-    return attrs.evolve(partition, directories=(MIGRATING,) * count)
+    for one in directories:
+        if one.int:
+            break
+    else:
+        return attrs.evolve(partition, directories=(MIGRATING,) * count)
+    if len(directories) != count:
+        raise ProtocolError(
+            f"partition {topic}-{partition.partition_id}: {len(directories)} directories for {count} replicas"
+        )
+    return partition
 
 
 def _put_partition(image: Image, topic: str, partition: schemas.PartitionRecord) -> Change:

@@ -260,7 +260,7 @@ class RecordSchema:
 
     @property
     def type_name(self) -> str:
-        return _type_name(self.name)
+        return record_type_name(self.record)
 
     def structure(self, version: int) -> Structure:
         """Its fields in that version.  Raises ValueError unless 0 <= version <= `max_version`."""
@@ -274,8 +274,9 @@ class RecordSchema:
 
 
 @cache
-def _type_name(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+def record_type_name(record: type[Any]) -> str:
+    """How Kafka's tools print the class of a record, as in TOPIC_RECORD."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", record.__name__).upper()
 
 
 @cache

@@ -137,10 +137,10 @@ def test_a_parquet_file_has_typed_columns(short: str, tmp_path: Path, said: Any)
 
 
 def test_what_cannot_be_applied_is_told_and_the_rest_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = make_node(tmp_path, 1, (0, log_of([framed(TOPIC), framed(changed(3))])))
-    assert run(["metadata", "topics", str(directory), "--json"]) == 1
+    directory = make_node(tmp_path, 1, (0, log_of([framed(one) for one in (TOPIC, partition(0), changed(3))])))
+    assert run(["metadata", "partitions", str(directory), "--json"]) == 1
     done = capsys.readouterr()
-    assert json.loads(done.out)["name"] == "orders"
+    assert json.loads(done.out)["topic"] == "orders"
     assert "the topic orders has no partition 3" in done.err
 
 

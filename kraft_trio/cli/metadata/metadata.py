@@ -103,7 +103,9 @@ def _state_command(entity: Entity) -> None:
     ) -> None:
         with _needing_audit():
             from kraft_trio.cli.metadata.queries import state
-        found = state(directories, entity, as_of, where)
+        is_for_people = where is None and not (as_json or as_csv or parquet)
+        shown = entity.with_columns(_SHOWN[entity.name]) if is_for_people and entity.name in _SHOWN else entity
+        found = state(directories, shown, as_of, where)
         _print(found.rows, entity.name, as_json, as_csv, parquet, found.arrow)
         _tell(found.source, found.problems)
 

@@ -38,11 +38,11 @@ def image_before(options: LiveOptions, wanted: LogRange) -> History:
     history = History()
     start = OffsetAndEpoch(0, 0) if base is None else base
     for value in values:
-        _finish(history.add(Origin(None, start.epoch, None), value))
+        history.add(Origin(None, start.epoch, None), value)
     before = attrs.evolve(wanted, begin=start.offset, end=wanted.begin)
     for records in committed_batches(options.address, before, fail_on_data_loss=True):
         for position, header in iter_headers(records):
-            _finish(apply_batch(history, records, position, header, before))
+            deque(apply_batch(history, records, position, header, before), maxlen=0)
     return history
 
 
@@ -57,7 +57,3 @@ def apply_batch(
                 history.add_control(origin, record.key, record.value)
             else:
                 yield from history.add(origin, record.value)
-
-
-def _finish(steps: Iterator[Made | Problem]) -> None:
-    deque(steps, maxlen=0)
