@@ -21,6 +21,9 @@ from benchmarks.report import Section
 from harness.kafka import java, why_no_kafka
 
 PROGRAM = (sys.executable, "-m", "benchmarks.loads.metadata")
+SPARK = (sys.executable, "-m", "benchmarks.loads.spark_query", "read", "--cores", "2", "--rounds", "1")
+IN_SPARK = {"metadata": "records of all types, Spark on two cores", "partitions": "partitions at the end, Spark"}
+SHRUNK = "SELECT count(*) FROM partitions WHERE len(isr) < len(replicas)"
 SECONDS = 3600.0
 TOPICS = 10_000
 WAYS = {
@@ -45,9 +48,20 @@ async def measure(context: Context) -> Section:
             rows.append(_row(label, written["records"], run))
             data[way] = run
             context.say(" ".join(rows[-1]))
-        run = await trio.to_thread.run_sync(_command, path)
-        rows.append(_row("`kraft metadata partitions`, printed", written["records"], run))
-        data["command"] = run
+        for label, arguments in {
+            "`kraft metadata partitions`, printed": ("partitions",),
+            "`kraft metadata sql` over partitions, with DuckDB": ("sql", SHRUNK),
+        }.items():
+            run = await trio.to_thread.run_sync(_command, (*arguments, str(path)))
+            rows.append(_row(label, written["records"], run))
+            data[arguments[0]] = run
+            context.say(" ".join(rows[-1]))
+        for content, label in IN_SPARK.items():
+            answer = await run_to_end([*SPARK, "--content", content, str(path)], SECONDS)
+            run = json.loads(answer.splitlines()[-1])
+            rows.append((label, "", f"{written['records'] / run['seconds'][0]:,.0f}", ""))
+            data[f"spark-{content}"] = run
+            context.say(" ".join(rows[-1]))
         missing = why_no_kafka("kafka-tools") or why_no_kafka()
         if missing is None:
             run = await trio.to_thread.run_sync(_kafkas_dump, path)
@@ -72,8 +86,8 @@ def _row(label: str, records: int, run: dict[str, Any]) -> tuple[str, ...]:
     return label, f"{records / run['cpu_s']:,.0f}", f"{records / run['seconds']:,.0f}", f"{run['peak_mib']:,.0f}"
 
 
-def _command(path: Path) -> dict[str, float]:
-    return _timed([str(Path(sys.executable).with_name("kraft")), "metadata", "partitions", str(path)])
+def _command(arguments: tuple[str, ...]) -> dict[str, float]:
+    return _timed([str(Path(sys.executable).with_name("kraft")), "metadata", *arguments])
 
 
 def _kafkas_dump(path: Path) -> dict[str, float]:

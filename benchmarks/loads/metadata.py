@@ -95,15 +95,29 @@ def _created(source: random.Random, ids: list[UUID]) -> Iterator[bytes]:
 
 
 def _change(source: random.Random, ids: list[UUID]) -> bytes:
-    """Most are shrinking and growing ISRs, some new leaders with all that a reassignment tells."""
+    """What a large reassignment writes: throttled replicas of topics, ISRs that shrink and grow, and new replicas."""
+    if source.random() < 0.3:
+        number = source.randrange(len(ids))
+        throttled = ",".join(f"{partition}:{broker}" for partition in range(PARTITIONS) for broker in range(6))
+        return framed(schemas.ConfigRecord(2, f"topic-{number}", "follower.replication.throttled.replicas", throttled))
     id, partition = source.choice(ids), source.randrange(PARTITIONS)
     isr = tuple(source.sample(range(BROKERS), source.randint(1, REPLICAS)))
-    if source.random() < 0.8:
+    if source.random() < 0.5:
         return framed(schemas.PartitionChangeRecord(partition, id, isr=isr, leader=source.choice((-2, isr[0]))))
     replicas = tuple(source.sample(range(BROKERS), REPLICAS))
     directories = tuple(map(_directory, replicas))
     return framed(
-        schemas.PartitionChangeRecord(partition, id, isr=isr, leader=isr[0], replicas=replicas, directories=directories)
+        schemas.PartitionChangeRecord(
+            partition,
+            id,
+            isr=isr,
+            leader=isr[0],
+            replicas=replicas,
+            directories=directories,
+            adding_replicas=replicas[:1],
+            removing_replicas=isr[:1],
+            eligible_leader_replicas=isr[1:],
+        )
     )
 
 

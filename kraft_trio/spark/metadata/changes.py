@@ -161,4 +161,7 @@ def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:
 
 def as_json(values: dict[str, Any] | None) -> str | None:
     """A row as JSON."""
-    return None if values is None else json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return None if values is None else _ENCODER.encode(values)
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
