@@ -273,10 +273,14 @@ class RecordSchema:
         return _reader(self, version, self.structure(version))
 
 
-@cache
 def record_type_name(record: type[Any]) -> str:
     """How Kafka's tools print the class of a record, as in TOPIC_RECORD."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", record.__name__).upper()
+    return _type_name(record.__name__)
+
+
+@cache
+def _type_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 
 @cache
