@@ -14,8 +14,10 @@ from uuid import UUID
 
 import attrs
 
+from kraft_trio.errors import ProtocolError
 from kraft_trio.metadata.names import name_of
 from kraft_trio.protocol.types import directory_id_to_text
+from kraft_trio.wire.metadata_frame import MetadataFrame
 from kraft_trio.wire.metadata_schemas import SCHEMAS, ConfigRecord, RecordSchema, UserScramCredentialRecord
 from kraft_trio.wire.schema import Field, Structure
 
@@ -48,11 +50,14 @@ _KINDS: Final[Mapping[str, str]] = {
 _SECRET_FIELDS: Final[Mapping[type, frozenset[str]]] = {
     UserScramCredentialRecord: frozenset({"salt", "stored_key", "server_key"})
 }
+_MAY_HAVE_SECRETS: Final = frozenset({*_SECRET_FIELDS, ConfigRecord})
 _SECRET_CONFIGS: Final = re.compile(
-    r"password$|secret$|sasl\.jaas\.config$|ssl\.keystore\.key$|ssl\.keystore\.certificate\.chain$"
-    r"|ssl\.truststore\.certificates$"
+    r"(password|passphrase|secret|token|credentials?|(secret|master|private|access|api)[._-]?key|sasl\.jaas\.config"
+    r"|ssl\.keystore\.key|ssl\.keystore\.certificate\.chain|ssl\.truststore\.certificates)$",
+    re.IGNORECASE,
 )
-"""Names of the configurations whose type is PASSWORD in Kafka, also with a listener's prefix."""
+"""Names of the configurations whose type is PASSWORD in Kafka, also with a listener's prefix, and names by which a
+plugin's password may go: Kafka does not know the types of those."""
 
 
 @attrs.frozen
@@ -100,6 +105,17 @@ def _or_empty(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def schema_of(record: type) -> RecordSchema:
     """The schema of a record's class.  Raises StopIteration for another class."""
     return next(schema for schema in SCHEMAS.values() if schema.record is record)
+
+
+def why_undecodable(frame: MetadataFrame, error: ProtocolError) -> tuple[str, bytes | None]:
+    """Why a record cannot be decoded, and the bytes to show.  Neither quotes a record that may have a password."""
+    schema = SCHEMAS.get(frame.api_key)
+    if schema is None or schema.record not in _MAY_HAVE_SECRETS:
+        return f"{frame.name}: {error}", frame.message
+    return (
+        f"{frame.name}: version {frame.version} of {len(frame.message)} bytes does not follow its schema, and is not "
+        "shown, because it may have a password"
+    ), None
 
 
 def is_secret_config(name: str) -> bool:

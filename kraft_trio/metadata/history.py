@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from kraft_trio.errors import ProtocolError
+from kraft_trio.metadata.columns import why_undecodable
 from kraft_trio.metadata.image import Change, Image
 from kraft_trio.metadata.replay import replay
-from kraft_trio.protocol.metadata_transactions import TransactionFold
+from kraft_trio.protocol.metadata_transactions import MARKERS, TransactionFold
 from kraft_trio.storage.batches.control_records import LeaderChange, decode_control_record
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 from kraft_trio.wire.metadata_schemas import record_type_name
@@ -90,7 +91,9 @@ class History:
         try:
             record = frame.record()
         except ProtocolError as error:
-            return (Problem(origin, f"{frame.name}: {error}"),)
+            return (Problem(origin, why_undecodable(frame, error)[0]),)
+        if frame.api_key in MARKERS and (problem := self._transaction.problem(frame.api_key)) is not None:
+            return (Problem(origin, f"{type(record).__name__}: {problem}", frame.name),)
         steps: list[Made | Problem] = []
         for place, counting in self._transaction.add(frame.api_key, (origin, record)):
             try:

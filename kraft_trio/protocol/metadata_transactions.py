@@ -33,6 +33,14 @@ class TransactionFold(Generic[ItemT]):
         made._pending = None if self._pending is None else list(self._pending)
         return made
 
+    def problem(self, api_key: int) -> str | None:
+        """Why Kafka's nodes refuse a marker, and leave all as it was; None for other records."""
+        if api_key == BEGIN and self._pending is not None:
+            return "the transaction before it has not ended"
+        if api_key in (END, ABORT) and self._pending is None:
+            return "no transaction has begun"
+        return None
+
     def add(self, api_key: int, item: ItemT) -> list[ItemT]:
         """The records that count from now on.  Those without an effect are left out."""
         counting: list[ItemT] = []

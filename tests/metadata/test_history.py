@@ -262,3 +262,20 @@ def test_rows_have_names_for_numbers() -> None:
         "LITERAL",
         "ALLOW",
     )
+
+
+def test_a_marker_that_contradicts_the_transaction_is_refused_and_changes_nothing() -> None:
+    """Kafka's nodes keep what was pending, and report a fault."""
+    begin, end, abort = (
+        schemas.BeginTransactionRecord("x"),
+        schemas.EndTransactionRecord(),
+        schemas.AbortTransactionRecord(""),
+    )
+    image, results = applied(begin, TOPIC, begin, partition(), end)
+    assert [type(one) for one in results] == [Problem, Made, Made]
+    assert [one["topic"] for one in ENTITIES["partitions"].rows(image)] == ["orders"]
+    assert problems(begin, TOPIC, begin) == [(2, "BeginTransactionRecord: the transaction before it has not ended")]
+    assert problems(end, begin, abort, abort) == [
+        (0, "EndTransactionRecord: no transaction has begun"),
+        (3, "AbortTransactionRecord: no transaction has begun"),
+    ]

@@ -27,3 +27,12 @@ def test_records_that_count(keys: list[int], counting: list[int], is_open: bool)
     fold = TransactionFold()
     found = [value for number, key in enumerate(keys) for value in fold.add(key, b"%d" % number)]
     assert ([int(value) for value in found], fold.is_open) == (counting, is_open)
+
+
+def test_a_transaction_begins_once_and_ends_once() -> None:
+    fold = TransactionFold[int]()
+    assert fold.problem(END) == fold.problem(ABORT) == "no transaction has begun"
+    assert fold.problem(BEGIN) is fold.problem(TOPIC) is None
+    fold.add(BEGIN, 0)
+    assert fold.problem(BEGIN) == "the transaction before it has not ended"
+    assert fold.problem(END) is fold.problem(ABORT) is fold.problem(TOPIC) is None

@@ -12,7 +12,7 @@ import pyarrow.compute
 
 from kraft_trio.errors import ProtocolError
 from kraft_trio.metadata.columns import Column as FieldColumn
-from kraft_trio.metadata.columns import columns_of
+from kraft_trio.metadata.columns import columns_of, why_undecodable
 from kraft_trio.spark.metadata.arrow import struct_array, struct_type
 from kraft_trio.spark.schemas import ERROR, REPLICA, Column
 from kraft_trio.wire.metadata_frame import MetadataFrame, decode_metadata_frame
@@ -93,7 +93,7 @@ def _made(
         try:
             record = frame.record()
         except ProtocolError as error:
-            errors[at], messages[at] = f"{frame.name}: {error}", frame.message
+            errors[at], messages[at] = why_undecodable(frame, error)
             continue
         places.setdefault(frame.api_key, []).append(at)
         records.setdefault(frame.api_key, []).append(record)
