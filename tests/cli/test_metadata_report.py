@@ -108,6 +108,22 @@ def test_a_broker_that_flaps_is_drawn_in_few_bars() -> None:
     assert spans_of(rest, 5_000, 30_000) == [(UP, 10_000, 20_000), (GONE, 20_000, 30_000)]
 
 
+def test_many_brokers_and_sizes_of_isrs_have_few_lines(tmp_path: Path) -> None:
+    """The sum over the sizes stays the number of partitions."""
+    import attrs
+
+    from tests.metadata.test_history import TOPIC, broker, partition
+
+    brokers = [attrs.evolve(broker(), broker_id=id) for id in range(100)]
+    partitions = [partition(size, replicas=range(1, 2 + size)) for size in range(40)]
+    node = make_node(tmp_path, 1, (0, log_of([framed(one) for one in (TOPIC, *brokers, *partitions)])))
+    text = written(tmp_path, node)
+    assert "the 60 brokers that changed most were up" in text
+    assert text.count("<!-- broker ") == 60 + 1, "lanes, and the line of the one leader"
+    assert "<!-- 12 or more in sync -->" in text
+    assert "<!-- 13 in sync -->" not in text
+
+
 def test_an_empty_log_and_a_log_of_something_else(tmp_path: Path) -> None:
     empty = make_node(tmp_path / "empty", 1, (0, b""))
     assert "the log has no changes" in written(tmp_path, empty)

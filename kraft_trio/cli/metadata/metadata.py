@@ -17,7 +17,10 @@ from kraft_trio.cli.metadata.moment_option import Moment
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.errors import ConfigError, CorruptLogError, KraftError
+from kraft_trio.metadata.columns import HIDDEN
 from kraft_trio.metadata.entities import ENTITIES, Entity
+from kraft_trio.metadata.json_text import JsonText
+from kraft_trio.storage.disk.created_files import open_own
 
 _DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…")
 _AS_OF: Final = click.option(
@@ -250,9 +253,7 @@ def _print(
     arrow: Callable[[], Any],
 ) -> None:
     if parquet is not None:
-        from pyarrow import parquet as files
-
-        files.write_table(arrow(), parquet)
+        _write_parquet(arrow(), parquet)
         echo_line(f"{len(rows)} rows in {parquet}", err=True)
     elif as_json:
         for row in rows:
@@ -273,6 +274,21 @@ def _print(
         echo(table([names, *([_text(row[name]) for name in names] for row in rows)]))
 
 
+def _write_parquet(table: Any, path: str) -> None:
+    import pyarrow
+    from pyarrow import parquet as files
+
+    try:
+        with open(path, "wb", opener=open_own) as file:
+            files.write_table(table, file)
+    except OSError as error:
+        raise ConfigError(
+            f"--parquet {path}: {error.strerror or error}; expected a file that can be written"
+        ) from error
+    except pyarrow.ArrowException as error:
+        raise ConfigError(f"--parquet {path}: {error}; expected columns of types that Parquet has") from error
+
+
 def _print_changes(rows: Iterable[Mapping[str, Any]]) -> None:
     for row in rows:
         words = [_text(row.get(name)) for name in ("offset", "timestamp", "entity", "key", "operation")]
@@ -287,7 +303,8 @@ def _what_changed(row: Mapping[str, Any]) -> str:
         shown = after or before
         return " ".join(f"{name}={_text(value)}" for name, value in shown.items() if value not in (None, [], ""))
     return " ".join(
-        f"{name}: {_text(before[name]) or 'none'} → {_text(after[name]) or 'none'}" for name in row["changed"]
+        f"{name}: {_text(before.get(name, HIDDEN)) or 'none'} → {_text(after.get(name, HIDDEN)) or 'none'}"
+        for name in row["changed"]
     )
 
 
@@ -296,6 +313,10 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.isoformat(sep=" ", timespec="milliseconds")
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, list):
@@ -313,7 +334,10 @@ def _text(value: Any) -> str:
 
 
 def _as_json(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False, default=_text)
+    return _JSON(row)
+
+
+_JSON: Final = JsonText(default=_text)
 
 
 def _csv(titles: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -328,8 +352,8 @@ def _csv(titles: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[s
 
 def _cell(value: Any) -> Any:
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=_text)
-    return _text(value) if isinstance(value, datetime) else value
+        return _JSON(value)
+    return _text(value) if isinstance(value, datetime | bytes) else value
 
 
 def _tell(source: str, problems: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ class Moment(click.ParamType["AsOf"]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> AsOf:
         text = str(value)
-        if text.isdecimal() and int(text) < 2**63:
+        if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63:
             return AsOf(int(text))
         try:
             time = datetime.fromisoformat(text)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import attrs
 import pyarrow as pa
 
 from kraft_trio.cli.metadata.choice_of_replica import end_of, furthest
+from kraft_trio.errors import ConfigError
 from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.history import Problem
 from kraft_trio.metadata.image import Image
@@ -25,6 +27,7 @@ from kraft_trio.spark.metadata.changes import (
     as_json,
     change_batch,
     compared,
+    hidden_changes,
     replica_changes,
 )
 from kraft_trio.spark.metadata.replaying import Replaying, Unreadable
@@ -56,10 +59,11 @@ def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where:
     if where is None:
         rows = list(entity.rows(image))
         return Found(rows, lambda: _state_table(image, entity), _source(replica, replaying), problems)
-    from kraft_trio.cli.metadata.sql import selected
+    from kraft_trio.cli.metadata.sql import rows_of, selected
 
-    found = selected({entity.name: _state_table(image, entity)}, f"SELECT * FROM {entity.name} WHERE {where}")
-    return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
+    query = f"SELECT * FROM {entity.name} WHERE {where}"
+    found = selected({entity.name: _state_table(image, entity)}, query)
+    return Found(rows_of(query, found), lambda: found, _source(replica, replaying), problems)
 
 
 def changes(
@@ -94,6 +98,9 @@ def changes(
 def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | None) -> Found:
     """What differs between two moments of a replica, or between two replicas."""
     replicas = [furthest([first]), furthest([second or first])]
+    clusters = [one.cluster_id for one in replicas]
+    if None not in clusters and clusters[0] != clusters[1]:
+        raise ConfigError(f"diff: directories of two clusters, {clusters[0]} and {clusters[1]}; expected one")
     moments = [start or AsOf(), end or AsOf()]
     if second is not None and start is None and end is None:
         moments = [AsOf(min(end_of(replica).offset for replica in replicas))] * 2
@@ -101,7 +108,7 @@ def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | 
     problems = [one.reason for replaying in replayings for one in replaying.run()]
     before, after = (_by_label(replaying.history.image) for replaying in replayings)
     rows = [
-        _difference(*place, before.get(place), after.get(place))
+        _difference(*place[:2], before.get(place, _NOTHING), after.get(place, _NOTHING))
         for place in dict.fromkeys((*before, *after))
         if before.get(place) != after.get(place)
     ]
@@ -111,7 +118,7 @@ def differences(first: str, second: str | None, start: AsOf | None, end: AsOf | 
 
 def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
     """The result of a query over the tables that it names.  Raises ConfigError if DuckDB refuses it."""
-    from kraft_trio.cli.metadata.sql import selected, tables_in
+    from kraft_trio.cli.metadata.sql import rows_of, selected, tables_in
 
     named = tables_in(query) & {*ENTITIES, CHANGES}
     replica = furthest(directories)
@@ -126,7 +133,7 @@ def answer(query: str, directories: Sequence[str], as_of: AsOf | None) -> Found:
     for name in named - {CHANGES}:
         tables[name] = _state_table(replaying.history.image, ENTITIES[name])
     found = selected(tables, query)
-    return Found(found.to_pylist(), lambda: found, _source(replica, replaying), problems)
+    return Found(rows_of(query, found), lambda: found, _source(replica, replaying), problems)
 
 
 def _columns(columns: Iterable[Column]) -> pa.Schema:
@@ -157,19 +164,30 @@ def _is_after(row: ChangeRow, timestamp_us: int | None) -> bool:
     return (row.origin.timestamp_us or 0) > timestamp_us
 
 
-def _by_label(image: Image) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(entity.name, entity.label(row)): row for entity in ENTITIES.values() for row in entity.rows(image)}
+_NOTHING: Final = None, None
 
 
-def _difference(entity: str, key: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any]:
-    operation, changed = compared(before, after)
+def _by_label(image: Image) -> dict[tuple[str, str, int], tuple[Any, dict[str, Any]]]:
+    """Each thing as its record and its row, by kind, label, and number among those that have the same label."""
+    found: dict[tuple[str, str, int], tuple[Any, dict[str, Any]]] = {}
+    known: Counter[tuple[str, str]] = Counter()
+    for entity in ENTITIES.values():
+        for record, row in zip(image.things(entity.name), entity.rows(image), strict=True):
+            place = entity.name, entity.label(row)
+            found[*place, known[place]] = record, row
+            known[place] += 1
+    return found
+
+
+def _difference(entity: str, key: str, before: tuple[Any, Any], after: tuple[Any, Any]) -> dict[str, Any]:
+    operation, changed = compared(before[1], after[1])
     return {
         "entity": entity,
         "key": key,
         "operation": operation,
-        "changed": changed,
-        "before": as_json(before),
-        "after": as_json(after),
+        "changed": changed or hidden_changes(before[0], after[0]),
+        "before": as_json(before[1]),
+        "after": as_json(after[1]),
     }
 
 

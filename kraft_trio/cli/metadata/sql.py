@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -48,6 +50,27 @@ def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
         for name, made in tables.items():
             database.register(name, made)
         try:
-            return database.sql(query).to_arrow_table()
+            return _with_own_names(database.sql(query).to_arrow_table())
         except duckdb.Error as error:
             raise _refusal(query, error) from error
+
+
+def rows_of(query: str, found: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a result.  Raises ConfigError for a time that Python does not have."""
+    try:
+        rows: list[dict[str, Any]] = found.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise ConfigError(
+            f"{' '.join(query.split())}: {error}: a time outside of the years 1 to 9999 can be shown as VARCHAR"
+        ) from error
+    return rows
+
+
+def _with_own_names(table: pa.Table) -> pa.Table:
+    """The table; of columns with one name, all but the first get a number, so that none hides another."""
+    names: list[str] = []
+    for name in table.column_names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        taken = {*table.column_names, *names}
+        names.append(name if name not in names else next(one for one in numbered if one not in taken))
+    return table.rename_columns(names) if names != table.column_names else table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -59,4 +60,14 @@ class LocalFiles:
             return Entry(entry.name, False, 0)
 
     def open(self, path: str) -> IO[bytes]:
-        return open(path, "rb", buffering=0)
+        return open(path, "rb", buffering=0, opener=_open_file)
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Like `os.open`, but OSError for what is no file.  A pipe would wait for its writer for ever."""
+    found = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(found).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # `open` refuses a directory.
+        return found
+    os.close(found)
+    raise OSError(errno.EINVAL, "a device or a pipe, expected a file", path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from kraft_trio.metadata.columns import TEXT, ValueType
 from kraft_trio.metadata.entities import ENTITIES
 from kraft_trio.metadata.history import History, Made, Origin, Problem
+from kraft_trio.metadata.json_text import JsonText
 from kraft_trio.spark.decoding.rows import Rows
 from kraft_trio.spark.directories.as_of import AsOf
 from kraft_trio.spark.directories.reading import ROWS_A_BATCH
@@ -64,6 +64,7 @@ def rows_of(made: Made) -> Iterator[ChangeRow]:
         before = None if change.before is None else entity.values(change.before, change.topic)
         after = None if change.after is None else entity.values(change.after, change.topic)
         operation, changed = compared(before, after)
+        changed = changed or hidden_changes(change.before, change.after)
         key = entity.label(after or before or {})
         yield ChangeRow(
             made.origin, made.controller, made.record, change.entity, key, operation, changed, before, after
@@ -84,6 +85,14 @@ def compared(before: dict[str, Any] | None, after: dict[str, Any] | None) -> tup
     if before is None or after is None:
         return "create" if before is None else "delete", []
     return "update", [name for name in after if after[name] != before[name]]
+
+
+def hidden_changes(before: Any, after: Any) -> list[str]:
+    """The fields in which a record differs from the one before it, if the rows of both show the same: passwords."""
+    if before is None or after is None:
+        return []
+    names = [field.name for field in attrs.fields(type(after))]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def replica_changes(replaying: Replaying, start: int) -> Iterator[ChangeRow | Problem | Unreadable]:
@@ -161,7 +170,7 @@ def change_batch(changes: list[ChangeRow], rows: Rows) -> pa.RecordBatch:
 
 def as_json(values: dict[str, Any] | None) -> str | None:
     """A row as JSON."""
-    return None if values is None else _ENCODER.encode(values)
+    return None if values is None else _JSON(values)
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_JSON: Final = JsonText(separators=(",", ":"))

@@ -16,6 +16,7 @@ from kraft_trio.spark.metadata_report.timeline import FENCED, GONE, NOBODY, SHUT
 
 MOST_LINES: Final = 12
 MOST_HOT: Final = 15
+MOST_LANES: Final = 60
 MOST_ELECTIONS: Final = 500
 """The newest ones are drawn."""
 _GOOD, _WARN, _BAD, _FAINT = "#3ca951", "#efb118", "#ff4d4f", "#9aa3b5"
@@ -43,7 +44,9 @@ def brokers(timeline: Timeline) -> str:
     """A lane for each broker, with its states."""
     start, end = _span(timeline)
     ordered = sorted(timeline.broker_states, key=attrgetter("broker"))
-    by_broker = {id: list(states) for id, states in groupby(ordered, attrgetter("broker"))}
+    every = {id: list(states) for id, states in groupby(ordered, attrgetter("broker"))}
+    shown = sorted(every, key=lambda id: -len(every[id]))[:MOST_LANES]
+    by_broker = {id: every[id] for id in sorted(shown)}
     figure, axes = new_plot("Brokers", height=0.8 + 0.35 * len(by_broker))
     for lane, states in enumerate(by_broker.values()):
         for state, begin_us, end_us in spans_of(states, *_span_us(timeline)):
@@ -57,7 +60,8 @@ def brokers(timeline: Timeline) -> str:
     lanes(axes, [f"broker {id}" for id in by_broker])
     axes.set_xlim(*times([start, end]))
     time_axis(axes, [start, end])
-    return svg(figure, "when each broker was up, shutting down, fenced, or not registered")
+    whose = "each broker was" if len(shown) == len(every) else f"the {MOST_LANES} brokers that changed most were"
+    return svg(figure, f"when {whose} up, shutting down, fenced, or not registered")
 
 
 def spans_of(states: Sequence[BrokerState], start_us: int, end_us: int) -> list[tuple[str, int, int]]:
@@ -103,10 +107,16 @@ def isr_sizes(timeline: Timeline) -> str:
     figure, axes = new_plot("Sizes of ISRs")
     sizes = sorted(timeline.isr_sizes)
     points = [timeline.isr_sizes[size].points(*_span_us(timeline)) for size in sizes]
+    labels = [f"{size} in sync" for size in sizes]
+    if len(sizes) > MOST_LINES:
+        at, largest = points[0][0], [values for _, values in points[MOST_LINES - 1 :]]
+        points[MOST_LINES - 1 :] = [(at, [sum(values) for values in zip(*largest, strict=True)])]
+        labels[MOST_LINES - 1 :] = [f"{sizes[MOST_LINES - 1]} or more in sync"]
+        del sizes[MOST_LINES:]
     colours = [_BAD, _WARN, *(COLOURS[at % len(COLOURS)] for at in (5, 0, 4, 6, 7, 2))]
     axes.stackplot(
         times(points[0][0]), [values for _, values in points], step="post", linewidth=0,
-        labels=[f"{size} in sync" for size in sizes], colors=[colours[min(size, len(colours) - 1)] for size in sizes],
+        labels=labels, colors=[colours[min(size, len(colours) - 1)] for size in sizes],
     )  # fmt: skip
     legend(axes, 6)
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -20,6 +20,8 @@ GONE: Final = "not registered"
 NOBODY: Final = -1
 """The leader of a partition that has none."""
 MOST_TOPIC_EVENTS: Final = 200
+LATEST_US: Final = 250_000_000_000_000_000
+"""A time in the year 9892, which stands for later ones: plots end with the year 9999."""
 
 
 @attrs.frozen
@@ -76,7 +78,8 @@ class Timeline:
     def elections(self) -> list[dict[str, Any]]:
         """A row for each epoch: node, epoch, and when its leadership began and ended, in seconds since 1970."""
         elections = self.replaying.history.elections
-        known = [(epoch, one.timestamp_us) for epoch, one in sorted(elections.items()) if one.timestamp_us is not None]
+        told = [(epoch, one.timestamp_us) for epoch, one in sorted(elections.items())]
+        known = [(epoch, min(time, LATEST_US)) for epoch, time in told if time is not None]
         ends = [time for _, time in known[1:]] + [max(self.end_us, known[-1][1])] if known else []
         return [
             {
@@ -97,14 +100,14 @@ class Timeline:
                 self._add(step)
         elections = self.replaying.history.elections.values()
         elected = [one.timestamp_us for one in elections if one.timestamp_us is not None]
-        self.start_us = min([*elected, *([] if self.start_us is None else [self.start_us])], default=0)
-        self.end_us = max([self._now_us, self.replaying.history.newest.timestamp_us or 0, *elected])
+        self.start_us = min(min([*elected, *([] if self.start_us is None else [self.start_us])], default=0), LATEST_US)
+        self.end_us = min(max([self._now_us, self.replaying.history.newest.timestamp_us or 0, *elected]), LATEST_US)
         return self
 
     def _add(self, row: ChangeRow) -> None:
         is_old = row.origin.offset is None
         # Controllers have clocks of their own, so a time may fall; the order is the log's.
-        self._now_us = max(self._now_us, 0 if is_old else row.origin.timestamp_us or 0)
+        self._now_us = max(self._now_us, 0 if is_old else min(row.origin.timestamp_us or 0, LATEST_US))
         if not is_old:
             self.changes += 1
             self.entities[row.entity] += 1
