@@ -16,12 +16,16 @@ _TOOL: Final = -1
 """The replica id of a reader that is not a replica.  Its requests do not count as contact with a replica."""
 
 
+class NoSnapshotError(ProtocolError):
+    """The leader does not have the snapshot, or not any more."""
+
+
 async def snapshot_piece(
     leader: LeaderConnection, snapshot_id: OffsetAndEpoch, position: int, *, max_bytes: int
 ) -> FetchSnapshotResponse:
     """Fetch at most `max_bytes` of a snapshot from `position` on (KIP-630).
 
-    Raises NetworkError, RefusedError, ProtocolError if the leader lacks the snapshot.
+    Raises NetworkError, RefusedError, NoSnapshotError.
     """
     request = FetchSnapshotRequest(
         cluster_id=leader.cluster_id,
@@ -36,6 +40,6 @@ async def snapshot_piece(
     response = await ask(leader.connection, FETCH_SNAPSHOT, request, leader.request_timeout_ms)
     error = response.error or response.partition_error
     if error in (ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range):
-        raise ProtocolError(f"snapshot {snapshot_id}: the leader answers {error.name.upper()}")
+        raise NoSnapshotError(f"snapshot {snapshot_id}: the leader answers {error.name.upper()}")
     check_answer(FETCH_SNAPSHOT.name, error)
     return response

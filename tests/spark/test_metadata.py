@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kraft_trio.errors import ConfigError, StorageError
@@ -133,6 +133,30 @@ def test_changes_are_read_from_an_offset_on(short: Path) -> None:
     filtered.pushFilters([In(("entity",), ("brokers",)), EqualTo(("node",), 1)])
     assert [row["key"] for row in rows_of(filtered)] == ["1"]
     assert load(short, "changes", entities="topics, brokers")[0]["entity"] == "topics"
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        (LessThan(("offset",), 4), [1, 3]),
+        (LessThanOrEqual(("offset",), 4), [1, 3, 4]),
+        (EqualTo(("offset",), 3), [3]),
+        (GreaterThanOrEqual(("offset",), 4), [4, 6]),
+        (LessThan(("offset",), 100), [1, 3, 4, 6]),
+    ],
+)
+def test_a_filter_leaves_the_changes_of_a_transaction_that_ends_later(
+    tmp_path: Path, filter: Any, expected: list[int]
+) -> None:
+    """Spark applies the filter again.  One of an offset beyond the log is no request for a later state."""
+    begin, end = schemas.BeginTransactionRecord("x"), schemas.EndTransactionRecord()
+    records = (TOPIC, begin, partition(0), partition(1), end, changed(0, isr=(1,)))
+    filtered = reader(make_node(tmp_path, 1, (0, log_of([framed(one) for one in records]))), "changes")
+    filtered.pushFilters([filter])
+    rows = rows_of(filtered)
+    assert [row["error"] for row in rows] == [None] * len(rows)
+    compare = {LessThan: int.__lt__, LessThanOrEqual: int.__le__, EqualTo: int.__eq__, GreaterThanOrEqual: int.__ge__}
+    assert [row["offset"] for row in rows if compare[type(filter)](row["offset"], filter.value)] == expected
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -21,6 +21,7 @@ from kraft_trio.spark.live.quorum import QuorumLeader, ask_leader
 from kraft_trio.spark.live.reader import LogPartition, ranges_of, read_partition
 from kraft_trio.spark.live.row_makers import MakesRows, row_maker
 from kraft_trio.spark.options import EARLIEST
+from kraft_trio.spark.schemas import CHANGES
 
 
 def make_live_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
@@ -48,6 +49,8 @@ class LiveReader(DataSourceReader):
         known = dict(zip(self._rows.spelled, self._rows.schema.names, strict=True))
         for filter in filters:
             first, end = offsets_of(filter, known)
+            if self._options.content == CHANGES:  # One counts with the end of its transaction, which may be later.
+                end = NO_END
             self._wanted = max(self._wanted[0], first), min(self._wanted[1], end)
         return self._exact.push(filters)
 

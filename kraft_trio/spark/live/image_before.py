@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.metadata.history import History, Made, Origin, Problem
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.spark.decoding.rows import microseconds
 from kraft_trio.spark.live.fetching import LogRange, committed_batches
 from kraft_trio.spark.live.options import LiveOptions
 from kraft_trio.spark.live.quorum import DataLossError, QuorumLeader, ask_leader, check_cluster
@@ -52,8 +53,11 @@ def apply_batch(
     """Apply the records of one batch that are in the range, and say what each one changes."""
     for record in decode_records(records, position, header):
         if wanted.begin <= record.offset < wanted.end:
-            origin = Origin(record.offset, header.leader_epoch, record.timestamp_ms * 1000)
-            if header.is_control:
+            time_us, no_time = microseconds(record.timestamp_ms)
+            origin = Origin(record.offset, header.leader_epoch, time_us)
+            if no_time is not None:
+                yield Problem(origin, no_time)
+            elif header.is_control:
                 history.add_control(origin, record.key, record.value)
             else:
                 yield from history.add(origin, record.value)

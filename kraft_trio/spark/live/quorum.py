@@ -18,10 +18,11 @@ import trio
 from kraft_trio.client.leader_connection import LeaderConnection
 from kraft_trio.client.leader_finder import LeaderFinder
 from kraft_trio.client.replica_snapshots import ask_for_snapshots
-from kraft_trio.client.snapshot_piece import snapshot_piece
+from kraft_trio.client.snapshot_piece import NoSnapshotError, snapshot_piece
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, OffsetAndEpoch
 from kraft_trio.security.client_network import Security
+from kraft_trio.spark.live.snapshot_values import values_in
 from kraft_trio.storage.batches.batch import decode_records
 from kraft_trio.storage.batches.batch_header import check_crc, iter_headers, peek_header, whole_batches_size
 from kraft_trio.wire.api import REPLICA_SNAPSHOTS
@@ -176,21 +177,26 @@ class QuorumLeader:
     async def snapshot_values(self, id: OffsetAndEpoch) -> list[bytes]:
         """The values of the application's records in a snapshot.
 
-        Raises NetworkError; ProtocolError for a damaged one, and if the leader does not have it.
+        Raises NetworkError, also if the leader does not have it any more; ProtocolError for a damaged one.
         """
-        data, size = bytearray(), 1
-        while len(data) < size:
-            piece = await snapshot_piece(self._leader, id, len(data), max_bytes=FETCH_BYTES)
+        data = bytearray()
+        size: int | None = None
+        while size is None or len(data) < size:
+            try:
+                piece = await snapshot_piece(self._leader, id, len(data), max_bytes=FETCH_BYTES)
+            except NoSnapshotError as error:
+                raise NetworkError(f"{self.name}: {error}") from error
+            size = piece.size if size is None else size
+            place = f"snapshot {id}: the piece at {len(data)} of {size} bytes"
+            if (piece.position, piece.size) != (len(data), size):
+                raise ProtocolError(f"{place} is told to be that at {piece.position} of {piece.size}")
             if not piece.unaligned_records:
-                raise ProtocolError(f"snapshot {id}: an empty piece at {len(data)} of {piece.size} bytes")
+                raise ProtocolError(f"{place} is empty")
             data += piece.unaligned_records
-            size = piece.size
-        values: list[bytes] = []
-        for position, header in iter_headers(data):
-            check_crc(data, position, header)
-            if not header.is_control:
-                values += (record.value or b"" for record in decode_records(data, position, header))
-        return values
+        try:
+            return values_in(data, id)
+        except ProtocolError as error:
+            raise ProtocolError(f"snapshot {id}: {error}") from error
 
     async def offset_at_time(self, timestamp_ms: int) -> int | None:
         """The offset of the first committed record of that time or a later one; None without one.

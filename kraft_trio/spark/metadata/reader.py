@@ -116,7 +116,8 @@ class MetadataReader(DataSourceReader):
             if self._content in _KINDS:
                 first, end = offsets_of(filter, self._names)
                 self._start = max(self._start, first)
-                self._end = attrs.evolve(self._end, offset=min(self._end.offset, end))
+                if self._content == METADATA:  # A change counts with the end of its transaction, which may be later.
+                    self._end = attrs.evolve(self._end, offset=min(self._end.offset, end))
         return filters
 
     def _only(self, name: str | None, values: Iterable[Any]) -> None:
