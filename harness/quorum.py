@@ -149,7 +149,16 @@ class Quorum:
             node.wait_until_listening()
         if self._is_steady and not node_ids:
             # The first leader may lose its epoch at once to a voter that campaigned before it heard of it.
-            self.wait_until_caught_up()
+            wait_until("all nodes follow one leader", self._follow_one_leader)
+
+    def _follow_one_leader(self) -> bool:
+        """Whether that is what the nodes' logs say; a secured quorum would not tell a stranger."""
+        told = set()
+        for node in self.nodes.values():
+            roles = [event for event in node.log_events() if event["event"] == "role"]
+            told.add((roles[-1]["epoch"], roles[-1]["leader_id"]) if roles else (0, None))
+        [(_, leader_id), *others] = told
+        return leader_id is not None and not others
 
     def kill_all(self) -> None:
         """Send SIGKILL to all nodes at once, paused ones included."""

@@ -137,7 +137,7 @@ def is_served(node: NodeProcess, context: ssl.SSLContext) -> bool:
 
 @pytest.mark.rotating(5)
 def test_new_authority_and_certificates_cost_nothing(make_quorum: MakeQuorum, tmp_path: Path) -> None:
-    quorum: Quorum = make_quorum(3, controller_quorum_fetch_timeout_ms=FETCH_TIMEOUT_MS)
+    quorum: Quorum = make_quorum(3, is_steady=True, controller_quorum_fetch_timeout_ms=FETCH_TIMEOUT_MS)
     secure(quorum)
     both = trust(tmp_path / "both.trust", authority(), foreign_authority())
     files = {}
@@ -146,8 +146,6 @@ def test_new_authority_and_certificates_cost_nothing(make_quorum: MakeQuorum, tm
         keys = {"ssl.keystore.location": str(store), "ssl.truststore.location": str(both)}
         files[name] = write_client_file(tmp_path / f"{name}.properties", keys)
     quorum.start()
-    quorum.client_tls = client_of(issue(authority(), "harness", HOST), authority())
-    quorum.wait_until_caught_up()
     before = led(quorum.bootstrap_servers, files["old"])
     load = Load(quorum.bootstrap_servers, tmp_path / "old.pem", both)
     load.wait_for_more()
