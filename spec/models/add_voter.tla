@@ -1,0 +1,14 @@
+------------------------------ MODULE add_voter ------------------------------
+(* A fourth replica becomes a voter while leaders change. It excludes          *)
+(* crashes and clients.                                                        *)
+
+EXTENDS KRaft, TLC
+
+CONSTANTS a, b, c, d
+
+AllReplicas == {a, b, c, d}
+Voters == {a, b, c}
+Ids == [r \in AllReplicas |-> r]
+Symmetry == Permutations({a, b, c})
+
+=============================================================================
