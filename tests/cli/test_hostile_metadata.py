@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import attrs
@@ -118,6 +120,25 @@ def test_columns_of_one_name_hide_none(node: Path, said: Any) -> None:
 @pytest.mark.parametrize("time", ["TIMESTAMP '290000-01-01'", "'infinity'::timestamptz", "['infinity'::timestamp]"])
 def test_a_time_that_python_does_not_have_is_refused(node: Path, said: Any, time: str) -> None:
     assert "a time outside of the years 1 to 9999" in said("sql", f"SELECT {time} t", node, code=1)
+
+
+def test_a_query_is_interrupted() -> None:
+    """By Ctrl-C, which reaches the main thread."""
+    from kraft_trio.cli.metadata.sql import answered
+
+    is_over = threading.Event()
+
+    class Database:
+        def sql(self, query: str) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            is_over.wait()
+
+        def interrupt(self) -> None:
+            is_over.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        answered(cast(Any, Database()), "SELECT 1")
+    assert is_over.is_set()
 
 
 def test_values_are_shown_as_text(node: Path, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:

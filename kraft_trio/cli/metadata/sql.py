@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -50,9 +51,19 @@ def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
         for name, made in tables.items():
             database.register(name, made)
         try:
-            return _with_own_names(database.sql(query).to_arrow_table())
+            return _with_own_names(answered(database, query))
         except duckdb.Error as error:
             raise _refusal(query, error) from error
+
+
+def answered(database: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
+    """The answer, made in a thread of its own: in the main one, DuckDB would let an interrupt wait for it."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(lambda: database.sql(query).to_arrow_table()).result()
+        except KeyboardInterrupt:
+            database.interrupt()
+            raise
 
 
 def rows_of(query: str, found: pa.Table) -> list[dict[str, Any]]:
