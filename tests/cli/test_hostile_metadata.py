@@ -160,6 +160,14 @@ def test_a_quota_that_is_no_number_is_json(tmp_path: Path, said: Any) -> None:
     assert json.loads(json.loads(change)["after"], parse_constant=pytest.fail)["value"] == "NaN"
 
 
+def test_times_are_the_same_with_and_without_a_condition(tmp_path: Path, said: Any) -> None:
+    token = schemas.DelegationTokenRecord("User:a", "User:a", (), START_MS, 2**63 - 1, -1, "id")
+    node = make_node(tmp_path, 1, (0, log_of([framed(token)])))
+    shown = said("delegation-tokens", node, "--json")
+    assert json.loads(shown)["issue_timestamp"] == "2025-11-24 16:00:00.000Z"
+    assert shown == said("delegation-tokens", node, "--json", "--where", "true")
+
+
 def test_a_moment_of_many_digits_is_refused(node: Path, said: Any) -> None:
     for moment in ("9" * 5000, "٣"):
         assert "expected an offset, or a time" in said("topics", node, "--as-of", moment, code=2)

@@ -103,12 +103,21 @@ def test_a_range_that_is_gone_tells_nothing_and_keeps_nothing(log: TrimmedLog) -
 def test_what_was_before_a_range_is_replayed_once(log: TrimmedLog) -> None:
     made = maker()
     for _ in range(2):
-        assert read(made, LogRange("c", 4, 8), [(4, 8)]) == updates(4, 8)
-        assert read(made, LogRange("c", 8, 12), [(6, 10), (10, 12)]) == updates(8, 12)
+        assert read(made, LogRange("c", 4, 8, epoch_before=1), [(4, 8)]) == updates(4, 8)
+        assert read(made, LogRange("c", 8, 12, epoch_before=1), [(6, 10), (10, 12)]) == updates(8, 12)
     assert log.asked == [4]
-    read(made, LogRange("another", 4, 8), [(4, 8)])
+    read(made, LogRange("another", 4, 8, epoch_before=1), [(4, 8)])
     assert log.asked == [4, 4]
     for _ in range(2):
         # Without an id, clusters cannot be told apart.
-        read(made, LogRange(None, 4, 8), [(4, 8)])
+        read(made, LogRange(None, 4, 8, epoch_before=1), [(4, 8)])
     assert log.asked == [4, 4, 4, 4]
+
+
+def test_what_was_before_another_log_of_the_cluster_is_not_used(log: TrimmedLog) -> None:
+    """A cluster that was made anew may have its old id."""
+    made = maker()
+    read(made, LogRange("c", 4, 8, epoch_before=1), [(4, 8)])
+    read(made, LogRange("c", 8, 12, epoch_before=2), [(8, 12)])
+    read(made, LogRange("c", 8, 12), [(8, 12)])
+    assert log.asked == [4, 8, 8]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kraft_trio.cli.metadata.choice_of_replica import end_of, furthest
 from kraft_trio.errors import ConfigError
+from kraft_trio.metadata.columns import TIME_MS
 from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.history import Problem
 from kraft_trio.metadata.image import Image
@@ -57,7 +58,8 @@ def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where:
     problems = [one.reason for one in replaying.run()]
     image = replaying.history.image
     if where is None:
-        rows = list(entity.rows(image))
+        has_times = any(type.kind == TIME_MS for _, type in entity.types)
+        rows = _state_table(image, entity).to_pylist() if has_times else list(entity.rows(image))
         return Found(rows, lambda: _state_table(image, entity), _source(replica, replaying), problems)
     from kraft_trio.cli.metadata.sql import rows_of, selected
 

@@ -16,14 +16,16 @@ from kraft_trio.spark.live.columns import RETRIES
 from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.image_before import apply_batch, image_before
 from kraft_trio.spark.live.options import LiveOptions
+from kraft_trio.spark.live.position import UNKNOWN_EPOCH
 from kraft_trio.spark.live.quorum import DataLossError
 from kraft_trio.spark.metadata.changes import ChangeRow, change_batch, existing_rows, rows_of
 from kraft_trio.storage.batches.batch import iter_headers
 
 ROWS_AT_ONCE: Final = 10_000
 _KEPT: Final = 4
-_kept: OrderedDict[tuple[str, int], History] = OrderedDict()
-"""What was before offsets of clusters, most recently used last.  Spark uses a worker's process again."""
+_kept: OrderedDict[tuple[str, int, int], History] = OrderedDict()
+"""What was before an offset of a cluster, most recently used last.  Spark uses a worker's process again.  The key
+also has the epoch of the record before the offset, because a cluster that is made anew may have its old id."""
 
 
 @attrs.define
@@ -41,7 +43,9 @@ class ChangesOfTask:
 
     def of_task(self, wanted: LogRange) -> ChangesOfTask:
         """Replay what was before the range.  Raises like `image_before`."""
-        history = None if wanted.cluster_id is None else _kept.get((wanted.cluster_id, wanted.begin))
+        history = None
+        if wanted.cluster_id is not None and wanted.epoch_before != UNKNOWN_EPOCH:
+            history = _kept.get((wanted.cluster_id, wanted.begin, wanted.epoch_before))
         if history is None:
             try:
                 history = image_before(self.options, wanted)
@@ -49,7 +53,7 @@ class ChangesOfTask:
                 if self.options.fail_on_data_loss:
                     raise
             else:
-                _keep(wanted.cluster_id, wanted.begin, history)
+                _keep(wanted.cluster_id, wanted.begin, wanted.epoch_before, history)
         # A task may be repeated, so what is kept stays as it is.
         own = None if history is None else history.copy()
         return attrs.evolve(self, wanted=wanted, history=own, next=wanted.begin)
@@ -69,7 +73,8 @@ class ChangesOfTask:
     def end(self) -> None:
         """Keep what there is now for the range behind this one."""
         if self._history is not None and self._wanted is not None and self._next >= self._wanted.end:
-            _keep(self._wanted.cluster_id, self._wanted.end, self._history)
+            epoch = self._history.newest.epoch
+            _keep(self._wanted.cluster_id, self._wanted.end, UNKNOWN_EPOCH if epoch is None else epoch, self._history)
 
     def _steps(self, records: bytes, wanted: LogRange) -> Iterator[ChangeRow | Problem]:
         for position, header in iter_headers(records):
@@ -108,10 +113,10 @@ class ChangesOfTask:
         return self._rows().one(error=problem.reason, **place).rename_columns(self.spelled)
 
 
-def _keep(cluster_id: str | None, offset: int, history: History) -> None:
-    if cluster_id is None:
+def _keep(cluster_id: str | None, offset: int, epoch: int, history: History) -> None:
+    if cluster_id is None or epoch == UNKNOWN_EPOCH:
         return
-    _kept[cluster_id, offset] = history
-    _kept.move_to_end((cluster_id, offset))
+    _kept[cluster_id, offset, epoch] = history
+    _kept.move_to_end((cluster_id, offset, epoch))
     while len(_kept) > _KEPT:
         _kept.popitem(last=False)

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from kraft_trio.errors import NetworkError
+from kraft_trio.spark.live.position import UNKNOWN_EPOCH
 from kraft_trio.spark.live.quorum import (
     BehindError,
     DataLossError,
@@ -38,6 +39,8 @@ class LogRange:
     topic_name: str | None = None
     begins_with_state: bool = False
     """Whether `content=changes` tells first what exists at `begin`: where a query begins, or follows a loss."""
+    epoch_before: int = UNKNOWN_EPOCH
+    """Of the record before `begin`.  Where reading begins it is unknown: the cluster's log may be another by now."""
 
 
 def committed_batches(

@@ -20,7 +20,7 @@ from kraft_trio.protocol.types import Endpoint
 from kraft_trio.spark.live.fetching import LogRange, committed_batches
 from kraft_trio.spark.live.options import SOURCE, LiveOptions, read_stream_options
 from kraft_trio.spark.live.planning import committed_end, find_loss, first_position, newest_position
-from kraft_trio.spark.live.position import StreamPosition, first_offset_between
+from kraft_trio.spark.live.position import UNKNOWN_EPOCH, StreamPosition, first_offset_between
 from kraft_trio.spark.live.quorum import DataLossError, QuorumAddress, QuorumLeader, ask_leader, not_found
 from kraft_trio.spark.live.ranges import plan_ranges
 from kraft_trio.spark.live.retries import Retries
@@ -153,14 +153,17 @@ class KraftStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         A batch planned before a restart is checked against the log.  Raises like `latestOffset`.
         """
         to = StreamPosition.of_json(end)
-        begin = first_offset_between(StreamPosition.of_json(start), to)
+        since = StreamPosition.of_json(start)
+        begin = first_offset_between(since, to)
         if to != self._newest:
             self._ask_of(to, _nothing, self._options.address.timeout_ms)
         ranges = ranges_of(self._options, begin, to.offset)
         options = attrs.evolve(self._options, address=self._address)
         # After a loss, nobody knows what has changed; otherwise `latest` means that nobody asks.
         with_state = begin == to.began_at and (to.losses > 0 or options.starting == EARLIEST)
-        return [LogPartition(options, LogRange(to.cluster_id, *one, self._topic_name, with_state)) for one in ranges]
+        epoch = since.epoch if begin == since.offset and since.losses == to.losses else UNKNOWN_EPOCH
+        wanted = LogRange(to.cluster_id, begin, to.offset, self._topic_name, with_state, epoch)
+        return [LogPartition(options, attrs.evolve(wanted, begin=one, end=end)) for one, end in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
