@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
 
 import click
 
@@ -160,10 +161,24 @@ def import_without(unused: str, module: str) -> None:
         del sys.modules[unused]
 
 
+class _Hidden(MetaPathFinder):
+    """Makes a package look as if it were not installed, for as long as the process lives."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == self._package:
+            raise ModuleNotFoundError(f"{fullname} is not used here", name=fullname)
+
+
 def main() -> None:
     is_node = _is_node(sys.argv[1:])
     with standard_streams(in_background=is_node):
         if is_node:
             import_without("rich", "structlog.dev")
+        elif sys.argv[1:2] == ["metadata"]:
+            # pyarrow looks for pandas when it makes an array.  Importing that takes longer than a small cluster does.
+            sys.meta_path.insert(0, _Hidden("pandas"))
         code = run(sys.argv[1:])
     sys.exit(code)

@@ -7,6 +7,8 @@ import io
 import json
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -189,3 +191,12 @@ def test_csv_controls_no_terminal(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert run(["metadata", "configs", directory, "--csv"]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_the_command_does_without_pandas(short: str) -> None:
+    """Importing it takes longer than reading a small cluster."""
+    program = "import sys, kraft_trio.cli as cli\ntry: cli.main()\nfinally: assert 'pandas' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "metadata", "topics", short], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["name", "topic_id", "orders", "AAAAEAAAAAAAAAAAAAAAAA"])
