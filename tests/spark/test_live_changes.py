@@ -114,6 +114,11 @@ def test_what_was_before_a_range_is_replayed_once(log: TrimmedLog) -> None:
     assert log.asked == [4, 4, 4, 4]
 
 
+def test_records_that_come_again_count_once(log: TrimmedLog) -> None:
+    """A leader answers with the batch that holds an offset; another may have cut its batches elsewhere."""
+    assert read(maker(), LogRange("c", 4, 12), [(4, 8), (6, 12)]) == updates(4, 12)
+
+
 def test_what_was_before_another_log_of_the_cluster_is_not_used(log: TrimmedLog) -> None:
     """A cluster that was made anew may have its old id."""
     made = maker()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_trio.spark.live.position import PositionError, StreamPosition, first_offset_between
-from kraft_trio.spark.live.ranges import plan_ranges
+from kraft_trio.spark.live.ranges import MOST_RANGES, plan_ranges
 
 numbers = st.integers(0, 2**63 - 1)
 positions = st.builds(
@@ -89,3 +89,9 @@ def test_ranges_cover_what_was_asked_for_in_order(begin: int, length: int, at_le
     if ranges:
         assert max(sizes) - min(sizes) <= 1
         assert len(ranges) == max(min(at_least, length), -(-length // longest))
+
+
+def test_an_end_that_a_leader_made_up_does_not_fill_the_memory() -> None:
+    ranges = plan_ranges(0, 2**63 - 1, at_least=1, longest=100)
+    assert len(ranges) == MOST_RANGES
+    assert (ranges[0][0], ranges[-1][1]) == (0, 2**63 - 1)

@@ -81,8 +81,9 @@ class ChangesOfTask:
             if self._history is None or header.base_offset > self._next:
                 self._history = image_before(self.options, attrs.evolve(wanted, begin=header.base_offset))
                 yield from existing_rows(self._history)
+            left = attrs.evolve(wanted, begin=max(wanted.begin, self._next))
             self._next = header.next_offset
-            for step in apply_batch(self._history, records, position, header, wanted):
+            for step in apply_batch(self._history, records, position, header, left):
                 yield from (step,) if isinstance(step, Problem) else rows_of(step)
 
     def _batches(self, steps: Iterable[ChangeRow | Problem]) -> Iterator[pa.RecordBatch]:
