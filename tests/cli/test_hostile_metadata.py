@@ -152,6 +152,14 @@ def test_values_are_shown_as_text(node: Path, said: Any, monkeypatch: pytest.Mon
     }
 
 
+def test_nanoseconds_need_no_other_package() -> None:
+    """PyArrow makes a value of them with pandas alone."""
+    from kraft_trio.cli.metadata.sql import selected
+
+    found = selected({}, "SELECT TIMESTAMP_NS '2026-01-02 03:04:05.000000006' n")
+    assert str(found.schema.field("n").type) == "timestamp[us]"
+
+
 def test_a_quota_that_is_no_number_is_json(tmp_path: Path, said: Any) -> None:
     quota = schemas.ClientQuotaRecord((schemas.QuotaEntity("user", "web"),), "x", float("nan"), False)
     node = make_node(tmp_path, 1, (0, log_of([framed(quota)])))
@@ -186,6 +194,10 @@ def test_a_parquet_file_is_made_like_every_file(node: Path, tmp_path: Path, said
     assert "No such file or directory; expected a file that can be written" in refused
     odd = said("sql", "SELECT INTERVAL 3 MONTHS i", node, "--parquet", mine, code=1)
     assert "expected columns of types that Parquet has" in odd
+
+
+def test_one_form_is_asked_for(node: Path, said: Any) -> None:
+    assert "--json, --csv and --parquet: expected one of them" in said("topics", node, "--json", "--csv", code=2)
 
 
 def test_what_cannot_be_written_whole_is_not_removed(node: Path, said: Any) -> None:

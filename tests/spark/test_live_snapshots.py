@@ -11,17 +11,20 @@ import pytest
 from kraft_trio.errors import NetworkError, ProtocolError
 from kraft_trio.metadata.history import History, Made, Problem
 from kraft_trio.protocol.types import OffsetAndEpoch
+from kraft_trio.spark.live import image_before as module
 from kraft_trio.spark.live.fetching import LogRange
 from kraft_trio.spark.live.image_before import apply_batch
+from kraft_trio.spark.live.options import read_live_options
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_control_batch, iter_headers
 from kraft_trio.storage.batches.batch_header import LOG_APPEND_TIME_ATTRIBUTE, patch_crc
 from kraft_trio.storage.batches.control_records import SnapshotFooter, SnapshotHeader
 from kraft_trio.wire.api import FETCH_SNAPSHOT
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.error_codes import ErrorCode
-from tests.metadata.test_history import TOPIC
+from tests.metadata.test_history import TOPIC, changed, partition
 from tests.spark.scripted_log import leader_of
 from tests.support.metadata_histories import framed
+from tests.support.metadata_logs import batch_of
 
 ID = OffsetAndEpoch(10, 2)
 EPOCH = {"leader_epoch": ID.epoch}
@@ -105,3 +108,18 @@ def test_a_record_of_a_time_that_no_column_has_is_a_problem(time_ms: int) -> Non
     [problem] = steps
     assert isinstance(problem, Problem)
     assert "expected one of the years 1 to 9999" in problem.reason
+
+
+def test_records_that_come_again_before_a_range_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(*_: object) -> tuple[None, list[bytes]]:
+        return None, []
+
+    def fetched(*_: object, **__: object) -> list[bytes]:
+        return [batch_of(first, framed_changes[first:last]) for first, last in ((0, 3), (1, 4))]
+
+    framed_changes = [framed(one) for one in (TOPIC, partition(), changed(leader=2), changed(leader=1))]
+    monkeypatch.setattr(module, "ask_leader", asked)
+    monkeypatch.setattr(module, "committed_batches", fetched)
+    options = read_live_options({"bootstrapControllers": "one:1", "content": "changes"})
+    [found] = module.image_before(options, LogRange("c", 4, 9)).image.things("partitions")
+    assert found.partition_epoch == partition().partition_epoch + 2

@@ -252,6 +252,8 @@ def _print(
     parquet: str | None,
     arrow: Callable[[], Any],
 ) -> None:
+    if as_json + as_csv + (parquet is not None) > 1:
+        raise click.UsageError("--json, --csv and --parquet: expected one of them")
     if parquet is not None:
         _write_parquet(arrow(), parquet)
         echo_line(f"{len(rows)} rows in {parquet}", err=True)

@@ -51,7 +51,7 @@ def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
         for name, made in tables.items():
             database.register(name, made)
         try:
-            return _with_own_names(answered(database, query))
+            return _with_own_names(_in_microseconds(answered(database, query)))
         except duckdb.Error as error:
             raise _refusal(query, error) from error
 
@@ -67,14 +67,24 @@ def answered(database: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
 
 
 def rows_of(query: str, found: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a result.  Raises ConfigError for a time that Python does not have."""
+    """The rows of a result.  Raises ConfigError for a value that Python does not have."""
     try:
         rows: list[dict[str, Any]] = found.to_pylist()
     except (OverflowError, ValueError) as error:
         raise ConfigError(
-            f"{' '.join(query.split())}: {error}: a time outside of the years 1 to 9999 can be shown as VARCHAR"
+            f"{' '.join(query.split())}: a time outside of the years 1 to 9999, or of nanoseconds in a list; expected "
+            "times that Python has, or VARCHAR"
         ) from error
     return rows
+
+
+def _in_microseconds(table: pa.Table) -> pa.Table:
+    """The table; times that Python does not have are cut to those that it has."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            cut = table.column(at).cast(pa.timestamp("us", field.type.tz), safe=False)
+            table = table.set_column(at, field.name, cut)
+    return table
 
 
 def _with_own_names(table: pa.Table) -> pa.Table:

@@ -44,6 +44,7 @@ def image_before(options: LiveOptions, wanted: LogRange) -> History:
     for records in committed_batches(options.address, before, fail_on_data_loss=True):
         for position, header in iter_headers(records):
             deque(apply_batch(history, records, position, header, before), maxlen=0)
+            before = attrs.evolve(before, begin=header.next_offset)
     return history
 
 
