@@ -91,6 +91,11 @@ class VoteRoundEnded:
     granting: frozenset[ReplicaKey] = frozenset()
     skip_pre_vote: bool = False
 
+    @property
+    def reason(self) -> str | None:
+        """Why the round counts as it does, for the log."""
+        return "a peer has no pre-votes" if self.skip_pre_vote else None
+
 
 @attrs.frozen
 class TimedOut:

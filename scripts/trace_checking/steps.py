@@ -1,0 +1,291 @@
+"""Turns the events of a trace into the steps that spec/Traces.tla replays."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+from kraft_trio.tracing.events import TraceEvent
+
+NOBODY: Final = "nobody"
+
+_DONE: Final = {"truncate": "truncate", "sync": "sync", "high_watermark": "hw", "trim": "trim"}
+SKIPPED: Final = "a peer has no pre-votes"
+
+
+class NotTraceableError(Exception):
+    """The specification, or this translation, has no words for what the trace shows."""
+
+
+@attrs.frozen
+class Shown:
+    """What an event shows of its node.  Ends are exclusive offsets of the trace."""
+
+    epoch: int
+    role: str
+    leader: str
+    end: int
+    synced: int
+    hw: int
+    voters: frozenset[str]
+    """Node ids; empty if the node has not published the set of its log yet."""
+
+
+@attrs.frozen
+class Step:
+    """One step of the specification, and the event that it stands for."""
+
+    kind: str
+    node: str
+    """The replica: its node id, and a letter for its disk."""
+    shown: Shown
+    event: TraceEvent
+    voters: frozenset[str] = frozenset()
+    """The replicas of the newest voter set that it appends."""
+    candidate: str | None = None
+    """Of a vote or pre-vote that was granted: the replica that has asked for it."""
+    candidate_epoch: int = 0
+    old: str | None = None
+    """Of a changed disk: the replica that ran before."""
+    to: int | None = None
+    """Of a snapshot or a trim: its end."""
+
+
+@attrs.frozen
+class Steps:
+    """The steps of a trace, and what its constants are."""
+
+    steps: tuple[Step, ...]
+    replicas: tuple[str, ...]
+    first: tuple[str, ...]
+    """The first replica of each machine."""
+    initial_voters: frozenset[str]
+    """Replicas, or node ids if the set is static."""
+    offsets: tuple[int, ...]
+    """Every offset at which some log has ended.  The specification has one record between two of them."""
+
+    def index(self, offset: int) -> int:
+        """The number of records of the specification that are below an offset."""
+        found = bisect_left(self.offsets, offset)
+        if self.offsets[found : found + 1] != (offset,):
+            raise NotTraceableError(f"no log has ended at offset {offset}")
+        return found
+
+    @property
+    def max_epoch(self) -> int:
+        return max((step.shown.epoch for step in self.steps), default=0) + 1
+
+
+def id_of(replica: str) -> str:
+    """The node id of a replica."""
+    return replica[:-1]
+
+
+@attrs.define
+class _Node:
+    replica: str | None = None
+    """Which one runs; None before the first and between two."""
+    last: str | None = None
+    """Which one has run before."""
+    shown: Shown | None = None
+    elected: TraceEvent | None = None
+    """Its election, until it appends the first batch of its epoch."""
+    skips_pre_vote: bool = False
+    installed_end: int | None = None
+    """The end of a snapshot that has replaced its log just now."""
+    has_new_voters: bool = False
+    """Whether its log may have voters that it has not published yet."""
+
+
+class _Translation:
+    def __init__(self) -> None:
+        self._nodes: dict[int, _Node] = {}
+        self.steps: list[Step] = []
+        self._replicas: dict[str, str] = {}
+        """The replicas by their keys."""
+
+    @property
+    def replicas(self) -> list[str]:
+        return sorted(self._replicas.values())
+
+    def take(self, event: TraceEvent) -> None:
+        if event.node is None:
+            return
+        node = self._nodes.setdefault(event.node, _Node())
+        if event.kind == "start":
+            self._end(node)
+            node.replica = self._replica(str(event.details["directory_id"]))
+        elif event.kind == "end":
+            self._end(node)
+        elif node.replica is not None and event.role is not None:
+            self._happen(node, event)
+
+    def _replica(self, key: str) -> str:
+        if key not in self._replicas:
+            node = key.partition("-")[0]
+            disks = sum(id_of(replica) == node for replica in self._replicas.values())
+            self._replicas[key] = f"{node}{chr(ord('a') + disks)}"
+        return self._replicas[key]
+
+    def _end(self, node: _Node) -> None:
+        if node.elected is not None:
+            # It has died before anybody saw the first record of its epoch.
+            shown = _shown(node.elected)
+            self._add("leads", node, attrs.evolve(shown, end=shown.end + 1), node.elected)
+        node.replica, node.shown, node.elected, node.skips_pre_vote = None, None, None, False
+
+    def _happen(self, node: _Node, event: TraceEvent) -> None:
+        if event.kind == "append":
+            node.has_new_voters |= bool(event.details["voters"])
+        elif event.kind in ("truncate", "replace"):
+            node.has_new_voters = True
+        elif event.kind in ("role", "voters"):
+            node.has_new_voters = False
+        shown = _shown(event)
+        if node.has_new_voters:
+            shown = attrs.evolve(shown, voters=frozenset())
+        match event.kind:
+            case "role" if event.details.get("was") is None:
+                self._begin(node, shown, event)
+            case "role" if event.role == "Leader" and event.details["was"] != "Leader":
+                node.elected = event
+            case "role":
+                is_skipped, node.skips_pre_vote = node.skips_pre_vote, False
+                self._add("skip" if is_skipped and event.role == "Candidate" else "role", node, shown, event)
+            case "append":
+                kind = "append" if node.elected is None else "leads"
+                node.elected = None
+                self._add(kind, node, shown, event, voters=self._voters(event))
+            case "replace":
+                # The high watermark of the snapshot is published next.
+                node.installed_end = shown.end
+                self._add("install", node, attrs.evolve(shown, hw=shown.end), event)
+            case "high_watermark" if node.installed_end == shown.hw:
+                node.installed_end = None
+                self._add("same", node, shown, event)
+            case "trim":
+                self._add("trim", node, shown, event, to=_int(event.details["to"]))
+            case "log" if event.cause == "role":
+                node.skips_pre_vote = event.details["role"] == "Candidate" and event.details["reason"] == SKIPPED
+            case "log" if event.cause == "vote requested" and event.details["granted"]:
+                self._add(
+                    "prevote" if event.details["pre_vote"] else "vote",
+                    *(node, shown, event),
+                    candidate=self._replica(str(event.details["candidate"])),
+                    candidate_epoch=_int(event.details["epoch"]),
+                )
+            case "log" if event.cause == "snapshot taken":
+                end = int(str(event.details["snapshot_id"]).partition("@")[0])
+                self._add("snapshot", node, shown, event, to=end)
+            case kind if kind in _DONE:
+                self._add(_DONE[kind], node, shown, event)
+            case _ if shown != node.shown and node.elected is None:
+                self._add("same", node, shown, event)
+
+    def _voters(self, event: TraceEvent) -> frozenset[str]:
+        """The newest set that an append brings."""
+        sets = event.details["voters"]
+        assert isinstance(sets, list)
+        return frozenset(map(self._replica, str(sets[-1]).split())) if sets else frozenset()
+
+    def _begin(self, node: _Node, shown: Shown, event: TraceEvent) -> None:
+        if node.last is None:
+            self._add("begin", node, shown, event)
+        elif node.last == node.replica:
+            self._add("restart", node, shown, event)
+        else:
+            self._add("swap", node, shown, event, old=node.last)
+        node.last = node.replica
+
+    def _add(
+        self,
+        kind: str,
+        node: _Node,
+        shown: Shown,
+        event: TraceEvent,
+        voters: frozenset[str] = frozenset(),
+        candidate: str | None = None,
+        candidate_epoch: int = 0,
+        old: str | None = None,
+        to: int | None = None,
+    ) -> None:
+        assert node.replica is not None
+        node.shown = shown
+        self.steps.append(Step(kind, node.replica, shown, event, voters, candidate, candidate_epoch, old, to))
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _shown(event: TraceEvent) -> Shown:
+    assert event.epoch is not None
+    assert event.role is not None
+    assert event.log_end is not None
+    assert event.synced_end is not None
+    is_told = event.role in ("Leader", "Follower", "Unattached") and event.leader is not None
+    return Shown(
+        event.epoch,
+        event.role,
+        str(event.leader) if is_told else NOBODY,
+        event.log_end,
+        event.synced_end,
+        event.high_watermark or 0,
+        frozenset(map(str, event.voters or ())),
+    )
+
+
+def steps_of(events: Iterable[TraceEvent]) -> Steps:
+    """The steps of a run that begins with new directories.  Raises NotTraceableError."""
+    translation = _Translation()
+    for event in events:
+        translation.take(event)
+    steps = translation.steps
+    if not steps:
+        raise NotTraceableError("the trace has no events of nodes")
+    offsets = {0}
+    for step in steps:
+        offsets |= {step.shown.end, step.shown.synced, step.shown.hw}
+        offsets |= {step.to} if step.to is not None else set()
+        if step.kind == "append" and len(sets := _list(step.event.details["voters_offsets"])) > 1:
+            offsets |= set(map(_int, sets[1:]))
+    ordered = tuple(sorted(offsets))
+    replicas = tuple(translation.replicas)
+    first = tuple(
+        replica for before, replica in pairwise(["", *replicas]) if not before or id_of(before) != id_of(replica)
+    )
+    bootstrap = next((step.voters for step in steps if step.kind == "leads"), frozenset())
+    initial_voters = bootstrap or frozenset(steps[0].shown.voters)
+    return Steps(tuple(_split(steps, ordered)), replicas, first, initial_voters, ordered)
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
+
+
+def _split(steps: Sequence[Step], offsets: Sequence[int]) -> Iterable[Step]:
+    """A leader appends one record of the specification a step."""
+    ends: dict[str, int] = {}
+    for step in steps:
+        before, end = ends.get(step.node, 0), step.shown.end
+        ends[step.node] = end
+        if step.kind != "leads" and not (step.kind == "append" and step.shown.role == "Leader"):
+            yield step
+            continue
+        kind, is_first = step.kind, step.kind == "leads"
+        inside = offsets[bisect_left(offsets, before) + 1 : bisect_left(offsets, end)]
+        for offset in [*inside, end]:
+            has_voters = is_first or not inside or _has_voters(step.event, before, offset)
+            voters = step.voters if has_voters else frozenset[str]()
+            yield attrs.evolve(step, kind=kind, shown=attrs.evolve(step.shown, end=offset), voters=voters)
+            kind, is_first, before = "append", False, offset
+
+
+def _has_voters(event: TraceEvent, base: int, end: int) -> bool:
+    return any(base <= _int(offset) < end for offset in _list(event.details["voters_offsets"]))
