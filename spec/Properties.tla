@@ -9,6 +9,12 @@ SamePrefix(one, other, end) ==
     /\ end <= Len(one) /\ end <= Len(other)
     /\ \A i \in 1..end : one[i] = other[i]
 
+\* A second copy of the rule, which no mutation changes.
+IsMemberOf(voters, r) == \E member \in voters : member = r \/ member = IdOf[r]
+
+IsMajorityOf(voters, replicas) ==
+    voters # {} /\ 2 * Cardinality({m \in voters : \E r \in replicas : IsMemberOf({m}, r)}) > Cardinality(voters)
+
 Leaders == {r \in running : role[r] = "Leader"}
 
 -----------------------------------------------------------------------------
@@ -43,7 +49,7 @@ RestartedLeaderResigns ==
 MembersCampaign ==
     [][\A r \in Replicas :
         role'[r] \in {"Prospective", "Candidate"} /\ role'[r] # role[r]
-            => IsVoter(VotersIn(r), r) \/ IsVoter(PreviousVoters(r), r) \/ role[r] \in {"Prospective", "Candidate"}]_vars
+            => IsMemberOf(VotersIn(r), r) \/ IsMemberOf(PreviousVoters(r), r) \/ role[r] \in {"Prospective", "Candidate"}]_vars
 
 \* A leader has the votes of a majority of its own set, all of members on the disks
 \* that the set names, which have stored them.
@@ -51,8 +57,8 @@ MembersCampaign ==
 DeadIncarnations ==
     [][\A r \in Replicas :
         elected' # elected /\ r \in elected'[epoch[r]] \ elected[epoch[r]] =>
-            /\ IsMajority(VotersIn(r), grants[r])
-            /\ \A v \in grants[r] : IsVoter(VotersIn(r), v) /\ (epoch[v] > epoch[r] \/ voted[v] = r)]_vars
+            /\ IsMajorityOf(VotersIn(r), grants[r])
+            /\ \A v \in grants[r] : IsMemberOf(VotersIn(r), v) /\ (epoch[v] > epoch[r] \/ voted[v] = r)]_vars
 
 \* The roles that may follow a role in the same process and epoch.
 FollowingRoles == [
@@ -128,7 +134,7 @@ CommitByMajority ==
     [][\A l \in Leaders : hw'[l] > hw[l] =>
         LET end == hw'[l]
             holders == {r \in Replicas : synced[r] >= end /\ Len(log[r]) >= end /\ log[r][end] = log[l][end]}
-        IN  IsMajority(VotersIn(l), holders)]_vars
+        IN  IsMajorityOf(VotersIn(l), holders)]_vars
 
 -----------------------------------------------------------------------------
 (* Voter sets *)
@@ -192,14 +198,14 @@ SetsThatCount ==
 \* can be elected.  The simulator demands of every run that the quorum goes on.
 SomebodyCanBeElected ==
     \A up \in SUBSET running :
-        (\A voters \in SetsThatCount : IsMajority(voters, up)) => \E r \in up : Electable(r, up)
+        (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) => \E r \in up : Electable(r, up)
 
 \* The same, unless a replica that may not campaign has a better log than all that may.
 \* A newcomer may have that, if it has fetched from a later leader than the one that
 \* has added it, and the later leader is gone.
 OnlyNewcomersHinderElections ==
     \A up \in SUBSET running :
-        (\A voters \in SetsThatCount : IsMajority(voters, up)) =>
+        (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) =>
             \/ \E r \in up : Electable(r, up)
             \/ \E r \in up : ~MayCampaign(r) /\ \A s \in up :
                     MayCampaign(s) => ~AtLeastAsUpToDate(log[s], log[r])

@@ -10,8 +10,6 @@ from scripts.common.run import FAILED, command, impossible, interruptible
 from scripts.model_checking.models import Model, SpecifiedMutant, hazards, models, mutants
 from scripts.model_checking.tlc import Result, SpecificationError, Tlc, TlcMissingError, jar
 
-MUTANT_LIMIT_S = 300.0
-
 
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL...]")
@@ -21,6 +19,7 @@ MUTANT_LIMIT_S = 300.0
 @click.option("--simulate", "simulate_s", type=float, metavar="SECONDS", help="Try random behaviours for so long.")
 @click.option("--depth", default=100, show_default=True, help="With --simulate, the most steps of a behaviour.")
 @click.option("--mutants", "is_hunting", is_flag=True, help="Switch off each rule in turn; TLC must notice every time.")
+@click.option("--limit", "limit_s", default=300.0, show_default=True, help="With --mutants, how long one may take.")
 @click.option("--workers", default=1, show_default=True, help="How many threads search.")
 @click.option("--heap", "heap_mb", default=2048, show_default=True, metavar="MIB", help="How much memory Java may use.")
 def main(
@@ -31,6 +30,7 @@ def main(
     simulate_s: float | None,
     depth: int,
     is_hunting: bool,
+    limit_s: float,
     workers: int,
     heap_mb: int,
 ) -> None:
@@ -50,11 +50,11 @@ def main(
     alarming = {hazard.model for hazard in hazards()}
     chosen = [model for name, model in known.items() if (name in names if names else name not in alarming)]
     try:
-        tlc = Tlc(jar(), workers, heap_mb, _show_progress)
+        tlc = Tlc(jar(), workers, heap_mb, is_short=is_hunting, progress=_show_progress)
         with interruptible():
             if is_hunting:
                 of_models = [mutant for mutant in (*mutants(), *hazards()) if not names or mutant.model in names]
-                found = [_hunt(tlc, known[mutant.model], mutant) for mutant in of_models]
+                found = [_hunt(tlc, known[mutant.model], mutant, limit_s) for mutant in of_models]
                 click.echo(f"{sum(found)} of {len(found)} mutants found")
                 sys.exit(0 if all(found) else FAILED)
             results = [_check(tlc, model, mutation, only, simulate_s, depth) for model in chosen]
@@ -72,10 +72,10 @@ def _check(tlc: Tlc, model: Model, mutation: str, only: str | None, simulate_s: 
     return result
 
 
-def _hunt(tlc: Tlc, model: Model, mutant: SpecifiedMutant) -> bool:
+def _hunt(tlc: Tlc, model: Model, mutant: SpecifiedMutant, limit_s: float) -> bool:
     """Whether TLC finds the property broken that the table names."""
-    simulate_s = MUTANT_LIMIT_S if mutant.simulate else None
-    result = tlc.check(model, mutant.mutation, mutant.breaks, simulate_s, mutant.depth, MUTANT_LIMIT_S)
+    simulate_s = limit_s if mutant.simulate else None
+    result = tlc.check(model, mutant.mutation, mutant.breaks, simulate_s, mutant.depth, limit_s)
     _end_progress()
     steps = f"in {len(result.behaviour)} states" if result.broken else "NOT FOUND"
     click.echo(

@@ -21,9 +21,10 @@ DEPTH: Final = 2194
 STATISTICS: Final = frozenset({2199, 2200})
 SIMULATED: Final = frozenset({2209, 2210})
 STATE: Final = frozenset({2217, 2218, 2122})
-BROKEN: Final = frozenset({2107, 2108, 2109, 2110, 2112, 2116, 2114})
+BROKEN: Final = frozenset({2107, 2108, 2110, 2112, 2116, 2114})
 """Invariants and properties in the first state or later, and deadlocks."""
-TEMPORAL: Final = 2116
+AT_THE_BEGINNING: Final = frozenset({2107, 2108})
+"""Those of them in the first state, which the message itself has."""
 ERRORS: Final = frozenset({1, 2})
 """The severities of errors."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -109,6 +111,8 @@ class Tlc:
     jar: Path
     workers: int = 1
     heap_mb: int = 2048
+    is_short: bool = False
+    """Whether the search takes seconds, for which the JVM should not compile much."""
     progress: Callable[[str], None] = lambda _text: None
     """Is told from time to time how far the search is."""
 
@@ -141,6 +145,7 @@ class Tlc:
             "java",
             f"-Xmx{self.heap_mb}m",
             "-XX:+UseSerialGC" if self.workers == 1 else "-XX:+UseParallelGC",
+            *(["-XX:TieredStopAtLevel=1"] if self.is_short else []),
             f"-Djava.io.tmpdir={folder}",
             f"-DTLA-Library={SPEC}",
             f"-Dtlc2.TLC.progressInterval={PROGRESS_MS}",
@@ -153,12 +158,14 @@ class Tlc:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=os.environ
         ) as process:
             assert process.stdout is not None
+            end = threading.Timer(math.inf if limit_s is None else limit_s, process.kill)
+            if limit_s is not None:
+                end.start()
             try:
                 for message in messages.messages(process.stdout):
                     result = self._noted(result, message, steps, problems)
-                    if limit_s is not None and time.monotonic() - began_s > limit_s:
-                        break
             finally:
+                end.cancel()
                 process.kill()
         result = attrs.evolve(result, seconds=time.monotonic() - began_s, behaviour=tuple(steps))
         if result.broken is None and problems:
@@ -183,6 +190,8 @@ class Tlc:
         if message.code in messages.STATE:
             steps.append(_step(text))
         elif message.code in messages.BROKEN:
+            if message.code in messages.AT_THE_BEGINNING:
+                steps.append(Step("Initial predicate", state_of(text.partition("\n")[2])))
             return attrs.evolve(result, broken=text.splitlines()[0])
         elif message.severity in messages.ERRORS:
             problems.append(text)

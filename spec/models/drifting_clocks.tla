@@ -1,6 +1,8 @@
 ------------------------------ MODULE drifting_clocks ------------------------------
 (* Reads by lease while clocks drift as much as they may, and another leader   *)
-(* is elected. It excludes crashes and voter changes.                          *)
+(* is elected. The first leader has the slowest clock, and the others have the *)
+(* fastest; all other rates are less dangerous. It excludes crashes and voter  *)
+(* changes.                                                                    *)
 
 EXTENDS Leases, TLC
 
@@ -11,6 +13,8 @@ Voters == {a, b, c}
 Ids == [r \in AllReplicas |-> r]
 Symmetry == Permutations({a, b, c})
 
-InitWithLeases == InitLed /\ InitLeases
+InitWithLeases ==
+    /\ InitLed /\ InitLeases
+    /\ \A r \in Voters : (rate[r] = "slow") = (role[r] = "Leader")
 
 =============================================================================

@@ -1,6 +1,6 @@
 ------------------------------ MODULE one_record ------------------------------
-(* A record is replicated while leaders change twice and one process           *)
-(* crashes. It excludes voter changes and more records.                        *)
+(* A record is replicated while leaders change twice. It excludes crashes,     *)
+(* voter changes, and more records.                                            *)
 
 EXTENDS KRaft, TLC
 

@@ -1,6 +1,6 @@
 ------------------------------ MODULE two_reads ------------------------------
-(* Two reads behind barriers, while another leader is elected and commits.     *)
-(* It excludes crashes and voter changes.                                      *)
+(* Two reads behind barriers, of which the second must not share the round of  *)
+(* the first. It is too large for an exhaustive search in minutes.             *)
 
 EXTENDS Reads, TLC
 

@@ -11,7 +11,7 @@ from scripts.model_checking import __main__ as command
 from scripts.model_checking import tlc as runner
 from scripts.model_checking.messages import Message, messages
 from scripts.model_checking.models import Model, models
-from scripts.model_checking.tlc import Result, Step, TlcMissingError
+from scripts.model_checking.tlc import Result, Step, Tlc, TlcMissingError
 from scripts.model_checking.values import Name, differences, state_of, text_of, value_of
 
 STATE = """\
@@ -76,6 +76,14 @@ def test_a_behaviour_is_told_by_what_changes() -> None:
         "  2  Restart",
         "       role[a]: Leader -> Resigned",
     ]
+
+
+def test_a_first_state_that_is_wrong() -> None:
+    steps: list[Step] = []
+    broken = Message(2107, 1, "Invariant X is violated by the initial state:\n/\\ now = 0\n/\\ role = {}")
+    result = Tlc(Path("jar"))._noted(Result(), broken, steps, [])
+    assert result.broken == "Invariant X is violated by the initial state:"
+    assert steps == [Step("Initial predicate", {"now": 0, "role": frozenset()})]
 
 
 def test_one_property_with_a_rule_switched_off() -> None:

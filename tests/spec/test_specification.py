@@ -44,7 +44,7 @@ def steps() -> set[str]:
 @pytest.fixture(scope="session")
 def tlc() -> Tlc:
     try:
-        return Tlc(jar(fetch=False), heap_mb=512)
+        return Tlc(jar(fetch=False), heap_mb=512, is_short=True)
     except TlcMissingError as missing:
         pytest.skip(str(missing))
 
