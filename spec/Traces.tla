@@ -46,6 +46,12 @@ E(kind, node, epochOf, roleOf, leaderOf, end, syncedEnd, highWatermark, voters, 
 ShownLeader(r) ==
     IF role[r] \in {"Leader", "Follower", "Unattached"} /\ leader[r] # Nobody THEN IdOf[leader[r]] ELSE Nobody
 
+KnownLeader(r) == IF leader[r] = Nobody THEN Nobody ELSE IdOf[leader[r]]
+
+\* A candidate's vote for itself goes without saying, and a leader's.
+ShownVote(r) ==
+    IF role[r] \in {"Candidate", "Leader", "Resigned"} \/ voted[r] = Nobody THEN Nobody ELSE IdOf[voted[r]]
+
 Shown(r) == [
     epoch |-> epoch[r], role |-> role[r], leader |-> ShownLeader(r), end |-> Len(log[r]),
     synced |-> synced[r], hw |-> hw[r], voters |-> {IdOf[member] : member \in VotersIn(r)}]
@@ -124,14 +130,18 @@ IsUpToDate(request, l) ==
 
 \* Like GrantVote: the candidate may have moved on, or count this vote already.
 GrantVoteLate(v, c, e) ==
-    /\ epoch[v] = e
+    /\ IsUp(v)
     /\ \E request \in asked :
         /\ request.from = c /\ request.epoch = e /\ ~request.isPreVote
-        /\ \/ voted[v] = c /\ UNCHANGED voted
-           \/ /\ role[v] \in {"Unattached", "Prospective"} /\ voted[v] = Nobody /\ leader[v] = Nobody
-              /\ IsUpToDate(request, log[v])
+        /\ \/ epoch[v] = e /\ voted[v] = c /\ UNCHANGED vars
+           \/ /\ epoch[v] = e /\ role[v] \in {"Unattached", "Prospective"}
+              /\ voted[v] = Nobody /\ leader[v] = Nobody /\ IsUpToDate(request, log[v])
               /\ voted' = [voted EXCEPT ![v] = c]
-    /\ UNCHANGED <<epoch, leader, directory, volatile, running, ghosts, spent>>
+              /\ UNCHANGED <<epoch, leader, directory, volatile, running, ghosts, spent>>
+           \/ /\ epoch[v] < e /\ IsUpToDate(request, log[v])
+              /\ Become(v, "Unattached", e, Nobody, c)
+              /\ grants' = [grants EXCEPT ![v] = {}]
+              /\ UNCHANGED <<log, start, base, snap, hw, running, ghosts, spent>>
 
 CanGrantVote(v, c, e) == role[c] = "Candidate" /\ epoch[c] = e /\ v \notin grants[c]
 
@@ -253,6 +263,8 @@ InstallUpTo(f, end) ==
 IsAsShown(r, event) ==
     /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = {} THEN Shown(r)'.voters ELSE @]
     /\ event.value.voters # {} => VotersIn(r)' = event.value.voters
+    /\ "voted" \in DOMAIN event.value => ShownVote(r)' = event.value.voted
+    /\ "known" \in DOMAIN event.value => KnownLeader(r)' = event.value.known
 
 \* Bound by a quantifier, the event stays the same in the next state.
 Happens(r, event) ==

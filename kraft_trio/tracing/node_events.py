@@ -34,7 +34,14 @@ class NodeEvents:
     def published(self, old: QuorumView | None, view: QuorumView) -> None:
         """The node has published a new view.  `old` is None for the first view of the process."""
         if old is None or old.stamp != view.stamp:
-            self._note("role", node=self._node_id, was=None if old is None else type(old.role).__name__)
+            voted = getattr(view.role, "voted", None)
+            self._note(
+                "role",
+                node=self._node_id,
+                was=None if old is None else type(old.role).__name__,
+                voted=None if voted is None else str(voted),
+                known_leader=view.known_leader_id,
+            )
         elif old.voters != view.voters or old.kraft_version != view.kraft_version:
             self._note("voters", node=self._node_id, kraft_version=view.kraft_version)
 

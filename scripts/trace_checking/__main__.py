@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceFileError, open_trace
 from scripts.common.run import FAILED, command, impossible
 from scripts.model_checking.tlc import SpecificationError, TlcMissingError, jar
 from scripts.trace_checking.checking import LIMIT_S, check
+from scripts.trace_checking.merging import merged
 from scripts.trace_checking.steps import NotTraceableError, steps_of
 
 
 @command
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option("--quorum", "is_quorum", is_flag=True, help="The FILEs are the traces of the nodes of one quorum.")
 @click.option("--limit", "limit_s", default=LIMIT_S, show_default=True, metavar="SECONDS", help="How long TLC may run.")
-def main(files: tuple[Path, ...], limit_s: float) -> None:
-    """Check whether traces of `kraft simulate --trace` are behaviours of the specification in spec/.
+def main(files: tuple[Path, ...], *, is_quorum: bool, limit_s: float) -> None:
+    """Check whether traces are behaviours of the specification in spec/.
+
+    A FILE of `kraft simulate --trace` is a trace by itself.  With --quorum, the FILEs are those of the nodes of one
+    quorum, from the first start of each on, in any order; their clocks may be apart.
 
     Tells the first event that cannot be, with what the trace and the specification say about its node.  The exit code
     is 1 if there is such an event; 2 without Java or TLC, or if a trace shows what the check does not know.
     """
     is_refused = False
-    for file in files:
+    for file in files[:1] if is_quorum else files:
         try:
-            with open_trace(file) as (_, events):
-                steps = steps_of(events)
+            steps = steps_of(_merged(files) if is_quorum else _events(file))
             found = check(jar(), [steps], limit_s)
         except (TlcMissingError, SpecificationError, TraceFileError, NotTraceableError) as error:
             impossible(f"{file}: {error}")
@@ -43,6 +49,19 @@ def main(files: tuple[Path, ...], limit_s: float) -> None:
             f"{found.states} states, {found.seconds:.0f} s"
         )
     sys.exit(FAILED if is_refused else 0)
+
+
+def _events(file: Path) -> list[TraceEvent]:
+    with open_trace(file) as (_, events):
+        return list(events)
+
+
+def _merged(files: Sequence[Path]) -> list[TraceEvent]:
+    """The events of a quorum.  A node's files are in the order of their times."""
+    by_node: dict[int | None, list[TraceEvent]] = {}
+    for events in sorted(filter(None, map(_events, files)), key=lambda events: events[0].time_us):
+        by_node.setdefault(events[0].node, []).extend(events)
+    return merged(by_node.values())
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def _told(shown: Shown) -> str:
 
 
 def _told_step(step: Step) -> str:
-    shown = step.shown
+    shown, details = step.shown, step.event.details
     match step.kind:
         case "begin" | "restart":
             return "starts"
@@ -178,7 +178,9 @@ def _told_step(step: Step) -> str:
             return f"is elected in epoch {shown.epoch}"
         case "vote" | "prevote":
             what = "vote" if step.kind == "vote" else "pre-vote"
-            return f"grants its {what} in epoch {step.candidate_epoch} to {step.event.details['candidate']}"
+            return (
+                f"grants its {what} in epoch {step.candidate_epoch} to {details.get('candidate', details.get('voted'))}"
+            )
         case "append":
             return f"{'appends' if shown.role == 'Leader' else 'fetches'} records up to offset {shown.end}"
         case "truncate":

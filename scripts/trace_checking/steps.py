@@ -54,6 +54,21 @@ class Step:
     to: int | None = None
     """Of a snapshot or a trim: its end."""
 
+    @property
+    def is_role(self) -> bool:
+        """Whether the event shows a vote and the leader that the node knows."""
+        return self.event.kind == "role" and self.kind != "leads"
+
+    @property
+    def voted(self) -> str:
+        """The node id that the node has voted for, without its votes for itself while it stands by them."""
+        return _voted(self.event).partition("-")[0]
+
+    @property
+    def known_leader(self) -> str:
+        known = self.event.details["known_leader"]
+        return NOBODY if known is None else str(known)
+
 
 @attrs.frozen
 class Steps:
@@ -95,6 +110,8 @@ class _Node:
     elected: TraceEvent | None = None
     """Its election, until it appends the first batch of its epoch."""
     skips_pre_vote: bool = False
+    last_role: TraceEvent | None = None
+    """The last event of kind role of its process."""
     installed_end: int | None = None
     """The end of a snapshot that has replaced its log just now."""
     has_new_voters: bool = False
@@ -136,7 +153,7 @@ class _Translation:
             # It has died before anybody saw the first record of its epoch.
             shown = _shown(node.elected)
             self._add("leads", node, attrs.evolve(shown, end=shown.end + 1), node.elected)
-        node.replica, node.shown, node.elected, node.skips_pre_vote = None, None, None, False
+        node.replica, node.shown, node.elected, node.skips_pre_vote, node.last_role = None, None, None, False, None
 
     def _happen(self, node: _Node, event: TraceEvent) -> None:
         if event.kind == "append":
@@ -153,6 +170,12 @@ class _Translation:
                 self._begin(node, shown, event)
             case "role" if event.role == "Leader" and event.details["was"] != "Leader":
                 node.elected = event
+            case "role" if _has_voted(event, node.last_role):
+                self._add(
+                    *("vote", node, shown, event),
+                    candidate=self._replica(_voted(event)),
+                    candidate_epoch=shown.epoch,
+                )
             case "role":
                 is_skipped, node.skips_pre_vote = node.skips_pre_vote, False
                 self._add("skip" if is_skipped and event.role == "Candidate" else "role", node, shown, event)
@@ -186,6 +209,9 @@ class _Translation:
             case _ if shown != node.shown and node.elected is None:
                 self._add("same", node, shown, event)
 
+        if event.kind == "role":
+            node.last_role = event
+
     def _voters(self, event: TraceEvent) -> frozenset[str]:
         """The newest set that an append brings."""
         sets = event.details["voters"]
@@ -216,6 +242,19 @@ class _Translation:
         assert node.replica is not None
         node.shown = shown
         self.steps.append(Step(kind, node.replica, shown, event, voters, candidate, candidate_epoch, old, to))
+
+
+def _voted(event: TraceEvent) -> str:
+    voted = event.details["voted"]
+    return NOBODY if voted is None else str(voted)
+
+
+def _has_voted(event: TraceEvent, before: TraceEvent | None) -> bool:
+    """Whether the node has granted another replica its vote since the role before, in this epoch."""
+    if before is None or event.role not in ("Unattached", "Prospective") or _voted(event) == NOBODY:
+        return False
+    is_own = _voted(event).partition("-")[0] == str(event.node)
+    return not is_own and (before.epoch != event.epoch or _voted(before) == NOBODY)
 
 
 def _int(value: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +15,7 @@ from kraft_trio.tracing.files import TraceHeader, TraceWriter
 from scripts.model_checking.tlc import TlcMissingError, jar
 from scripts.trace_checking import __main__ as command
 from scripts.trace_checking.checking import check
+from scripts.trace_checking.merging import merged
 from scripts.trace_checking.steps import steps_of
 from tests.spec.traced import changed, moved, planned
 
@@ -70,6 +72,14 @@ def lost_a_synced_record(events: Sequence[TraceEvent]) -> tuple[list[TraceEvent]
     return false, false[restart]
 
 
+def apart(events: Sequence[TraceEvent]) -> list[list[TraceEvent]]:
+    """The events of each node, whose clock is wrong by some seconds."""
+    return [
+        [attrs.evolve(event, time_us=event.time_us + shift_us) for event in events if event.node == node]
+        for node, shift_us in ((1, 14_000_000), (2, 0), (3, 7_000_000))
+    ]
+
+
 FALSE = (committed_before_it_is_synced, fetched_before_it_is_appended, voted_twice, lost_a_synced_record)
 
 
@@ -78,8 +88,10 @@ def test_true_and_false_traces(tlc_jar: Path) -> None:
     true = [planned(seed, STATIC) for seed in IN_GATE]
     false = [make(true[0]) for make in FALSE]
     cut = [events[: events.index(culprit) + 2] for events, culprit in false]
+    # The same events in a file for each node, with clocks that are seconds apart.
+    true.append(merged(apart(true[0])))
     found = check(tlc_jar, [steps_of(events) for events in (*true, *cut)])
-    assert [verdict.refusal for verdict in found.verdicts[: len(true)]] == [None, None]
+    assert [verdict.refusal for verdict in found.verdicts[: len(true)]] == [None] * 3
     assert all(verdict.followed == verdict.steps > 100 for verdict in found.verdicts[: len(true)])
     for make, verdict, (_, culprit) in zip(FALSE, found.verdicts[len(true) :], false, strict=True):
         assert verdict.refusal is not None, make.__name__
