@@ -263,6 +263,7 @@ InstallUpTo(f, end) ==
 IsAsShown(r, event) ==
     /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = {} THEN Shown(r)'.voters ELSE @]
     /\ event.value.voters # {} => VotersIn(r)' = event.value.voters
+    /\ "lastEpoch" \in DOMAIN event.value => LastEpoch(log'[r]) = event.value.lastEpoch
     /\ "voted" \in DOMAIN event.value => ShownVote(r)' = event.value.voted
     /\ "known" \in DOMAIN event.value => KnownLeader(r)' = event.value.known
 

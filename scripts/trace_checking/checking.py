@@ -19,7 +19,7 @@ from scripts.model_checking.values import value_of
 from scripts.trace_checking import module
 from scripts.trace_checking.steps import NOBODY, Shown, Step, Steps
 
-LIMIT_S: Final = 120.0
+LIMIT_S: Final = 600.0
 
 
 @attrs.frozen

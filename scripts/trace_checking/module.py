@@ -67,6 +67,8 @@ def _event(steps: Steps, step: Step) -> str:
         value += [f"candidate |-> {_text(step.candidate)}", f"epoch |-> {step.candidate_epoch}"]
     if step.old is not None:
         value.append(f"old |-> {_text(step.old)}")
+    if step.event.kind == "append":
+        value.append(f"lastEpoch |-> {step.event.details['record_epoch']}")
     if step.is_role:
         value += [f"voted |-> {_text(step.voted)}", f"known |-> {_text(step.known_leader)}"]
     if step.to is not None:
