@@ -26,7 +26,7 @@ from kraft_trio.wire.metadata_schemas import SCHEMAS
 from tests.metadata.test_history import TOPIC, broker, changed, partition
 from tests.spark.directories import make_node
 from tests.support.metadata_histories import RandomHistory, framed
-from tests.support.metadata_logs import START_MS, log_of, take_snapshot
+from tests.support.metadata_logs import START_MS, batch_of, log_of, take_snapshot
 
 
 def reader(path: Path | str, content: str, **options: Any) -> MetadataReader:
@@ -253,6 +253,8 @@ def test_records_of_other_kinds_are_not_decoded(tmp_path: Path) -> None:
         assert {row["end_offset"] for row in rows} == {5}
     assert [row["key"] for row in load(directory, "changes", entities="partitions")] == ["orders-0"]
     assert [row["error"] is None for row in load(directory, "changes")] == [True, False, True, False]
+    first = make_node(tmp_path, 3, (0, batch_of(0, [framed(broker())])))
+    assert load(first, "topics", asOfOffset=1) == []
     unknown = make_node(tmp_path, 2, (0, log_of([bytes([1, 99, 0, 0])])))
     [row] = load(unknown, "topics")
     assert "99" in row["error"]

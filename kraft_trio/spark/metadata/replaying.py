@@ -104,7 +104,8 @@ class Replaying:
     def _apply(self, batch: pa.RecordBatch) -> Iterator[Made | Problem | Unreadable]:
         if self.entities is not None:
             yield from self._apply_rows(_without(batch, _starts_of_others(self.entities)))
-            self.end = max(self.end, 1 + (pyarrow.compute.max(batch.column("offset")).as_py() or -1))
+            last = pyarrow.compute.max(batch.column("offset")).as_py()
+            self.end = self.end if last is None else last + 1
         else:
             yield from self._apply_rows(batch)
 
