@@ -21,7 +21,7 @@ from kraft_trio.spark.writing.options import WRITE_OPTIONS
 
 
 def spark_options(options: Iterable[Option], *, explained: Collection[Option] = ()) -> str:
-    """Those that an earlier table explains are only named; `load` sets the paths."""
+    """A table of the options.  Those in `explained` are only named, and those that `load` sets are left out."""
     options = [option for option in options if option not in (PATH, PATHS)]
     rows = []
     for option in (option for option in options if option not in explained):
@@ -61,7 +61,7 @@ def metadata_states() -> str:
 
 
 def metadata_records() -> str:
-    """The columns that are not those of the replica; of a record's fields, the names."""
+    """The columns besides those of the replica.  A record's fields are only named."""
     rows = []
     for column in typed_columns()[len(REPLICA) :]:
         is_record = column.name.upper() in TYPE_NAMES

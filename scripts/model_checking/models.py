@@ -96,7 +96,7 @@ def mutants() -> list[SpecifiedMutant]:
 
 
 def hazards() -> list[SpecifiedMutant]:
-    """What the protocol does not protect from: each has a model of its own, whose property must be broken."""
+    """What the protocol does not protect from.  The model of each must break its property."""
     return [SpecifiedMutant(**row, is_hazard=True) for row in _table()["hazard"]]
 
 

@@ -84,7 +84,7 @@ class _Reader:
 
 
 def value_of(text: str) -> Value:
-    """The value that TLC printed.  Raises ValueError or IndexError for text that is none."""
+    """The value that TLC printed.  Raises ValueError or IndexError for other text."""
     return _Reader(text).value()
 
 

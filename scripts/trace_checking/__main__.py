@@ -25,8 +25,8 @@ from scripts.trace_checking.steps import NotTraceableError, steps_of
 def main(files: tuple[Path, ...], *, is_quorum: bool, limit_s: float) -> None:
     """Check whether traces are behaviours of the specification in spec/.
 
-    A FILE of `kraft simulate --trace` is a trace by itself.  With --quorum, the FILEs are those of the nodes of one
-    quorum, from the first start of each on, in any order; their clocks may be apart.
+    A FILE of `kraft simulate --trace` is a trace by itself.  With --quorum, each FILE is that of one node of a quorum.
+    It begins with the node's first start.  The order of the FILEs does not matter, and clocks may be apart.
 
     Tells the first event that cannot be, with what the trace and the specification say about its node.  The exit code
     is 1 if there is such an event; 2 without Java or TLC, or if a trace shows what the check does not know.

@@ -30,7 +30,7 @@ class Refusal:
     before: Shown
     """What the specification has of the node before the step.  Its ends are offsets of the trace."""
     outcomes: tuple[Shown, ...] = ()
-    """What the specification would have after it; empty if the step cannot happen at all."""
+    """What the specification would have after it.  Empty if the step cannot happen at all."""
     broken: str | None = None
     """The property that would not hold after it."""
 

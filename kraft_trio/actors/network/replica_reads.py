@@ -15,7 +15,7 @@ from kraft_trio.wire.error_codes import ErrorCode
 def read_committed(
     log: Log, view: QuorumView, request: FetchRequest, partition: FetchPartition, asker: Asker | None
 ) -> FetchPartitionResponse:
-    """The batches from the offset on, as far as this replica knows them to be committed; empty if there are none.
+    """The batches from the offset on that this replica knows to be committed, perhaps none.
 
     Answers at once: a replica has no place where consumers wait.  Raises StorageFailure and CorruptLogError.
     """

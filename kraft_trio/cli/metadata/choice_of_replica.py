@@ -21,8 +21,10 @@ _SCHEMA = pa.schema({"epoch": pa.int32(), "last_offset": pa.int64()}.items())
 def furthest(directories: Sequence[str]) -> Replica:
     """The replica whose log ends in the newest epoch, and there at the highest offset.
 
-    If others cannot be read, one of them may be the furthest: the `error` of the result says so.  Raises ConfigError if
-    there is none, or if they belong to different clusters; StorageError if none can be read.
+    If others cannot be read, one of them may be the furthest: the `error` of the result says so.
+
+    Raises ConfigError without a replica, and for replicas of different clusters.  Raises StorageError if none can be
+    read.
     """
     replicas = find_replicas(directories, allow_mixed_clusters=False)
     usable = [one for one in replicas if one.partition and one.error is None]

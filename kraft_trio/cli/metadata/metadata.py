@@ -262,7 +262,7 @@ def _print(
             echo_line(_as_json(row))
     elif as_csv:
         for line in _csv(list(rows[0]) if rows else arrow().schema.names, rows):
-            # A terminal must not be controlled by what is quoted.  A file gets it as it is; click would leave it out.
+            # A terminal must not be controlled by what is quoted.  A file gets all of it, which click would not write.
             if sys.stdout.isatty():
                 echo(line, nl=False)
             else:

@@ -58,6 +58,7 @@ def state(directories: Sequence[str], entity: Entity, as_of: AsOf | None, where:
     problems = [one.reason for one in replaying.run()]
     image = replaying.history.image
     if where is None:
+        # A table has times where records have milliseconds.
         has_times = any(type.kind == TIME_MS for _, type in entity.types)
         rows = _state_table(image, entity).to_pylist() if has_times else list(entity.rows(image))
         return Found(rows, lambda: _state_table(image, entity), _source(replica, replaying), problems)

@@ -79,7 +79,7 @@ def rows_of(query: str, found: pa.Table) -> list[dict[str, Any]]:
 
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
-    """The table; times that Python does not have are cut to those that it has."""
+    """The table with its nanoseconds cut off, which Python's times do not have."""
     for at, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             cut = table.column(at).cast(pa.timestamp("us", field.type.tz), safe=False)
@@ -88,7 +88,7 @@ def _in_microseconds(table: pa.Table) -> pa.Table:
 
 
 def _with_own_names(table: pa.Table) -> pa.Table:
-    """The table; of columns with one name, all but the first get a number, so that none hides another."""
+    """The table with numbers behind names that several columns have, so that none hides another."""
     names: list[str] = []
     for name in table.column_names:
         numbered = (f"{name}_{number}" for number in count(1))

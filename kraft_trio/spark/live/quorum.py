@@ -143,10 +143,10 @@ class QuorumLeader:
         return (await self.fetch(0, max_bytes=1)).log_start_offset
 
     async def snapshot_at_or_below(self, offset: int) -> OffsetAndEpoch | None:
-        """A snapshot that ends there or before; None if the log has all records from offset 0 on.
+        """A snapshot that ends there or before.  None if the log has all records from offset 0 on.
 
-        The one at offset 0, with which a node was formatted, is none: the first leader writes its records into the log.
-        Raises NetworkError if there is none, or none of which the leader tells.
+        A node's bootstrap checkpoint at offset 0 does not count: the first leader writes its records into the log.
+        Raises NetworkError if the leader tells of none.
         """
         if REPLICA_SNAPSHOTS.key in self._leader.connection.peer_versions:
             timeout_ms = self._leader.request_timeout_ms
