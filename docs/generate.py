@@ -21,7 +21,7 @@ from docs.commands import command_line
 from docs.faults import faults_of_real_nodes
 from docs.questions import questions
 from docs.rooms import layers, rooms
-from docs.rules import cases, differences, rule_tables
+from docs.rules import cases, differences, rule_counts, rule_tables
 from docs.spark_tables import SPARK_TABLES
 from docs.tables import first_sentence, table
 from kraft_trio.actors.network.server_connection import MAX_READING_BYTES
@@ -341,6 +341,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "rooms-storage": partial(rooms, "storage"),
     "trace-event": trace_event,
     "rules": rule_tables,
+    "rule-counts": rule_counts,
     "transitions": transitions,
     "versions": versions,
     "limits": limits,

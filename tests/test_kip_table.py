@@ -1,4 +1,7 @@
-"""docs/rules.toml: every statement of the KIPs is found somewhere, or says why it is not."""
+"""docs/rules.toml: every rule says what became of it, and nothing that checks the protocol is missing from it.
+
+What it names exists: functions, tests, steps of the specification, mutants and invariants.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,25 @@ from pathlib import Path
 import click
 import pytest
 
-from docs.rules import Part, parts
+from docs.rules import Part, State, content
 from kraft_trio.cli import kraft
 from kraft_trio.config import KEYS
 from kraft_trio.metrics.definitions import METRICS
+from kraft_trio.simulation.invariants import INVARIANTS
+from tests.simulation.mutants import MUTANTS
+from tests.spec.test_specification import functions, steps
 from tests.test_documentation import REPOSITORY, names_of_tests, resolve
 
-PARTS = {part.title: part for part in parts()}
+CONTENT = content()
+PARTS = {part.title: part for part in CONTENT.part}
+RULES = [rule for part in CONTENT.part for rule in part.rules]
 NAMES = {key.name for key, _default in KEYS} | {metric.name for metric in METRICS}
-PROVED = 109
+PROVED = 274
 """How many rules name both what decides them and a test that fails without it; there may be more."""
 
 _PAGE = re.compile(r"\[[^\]]+\]\(\w+/[^)]+\)")
-_REASON = re.compile(r"Superseded( by|:) \S|Not built: \S")
+_DEMANDS_ON_EVERY_RUN = 0
+"""How a mutant names them among the invariants that may find it."""
 
 
 def has_command(text: str) -> bool:
@@ -54,7 +63,15 @@ def exists(reference: str) -> bool:
 def test_every_rule_leads_somewhere_or_gives_a_reason(part: Part) -> None:
     for rule in part.rules:
         assert rule.says
-        assert rule.code or rule.tests or rule.also or _REASON.match(rule.remark), rule
+        assert rule.state is State.DONE or rule.remark.endswith((".", ")")), rule
+        assert rule.code or rule.tests or rule.remark, rule
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_code_is_that_of_what_is_done(part: Part) -> None:
+    for rule in part.rules:
+        assert rule.is_done or not rule.code, rule
+        assert rule.code or rule.tests or not rule.is_done, rule
 
 
 def test_every_document_is_read() -> None:
@@ -74,15 +91,43 @@ def test_every_rule_has_a_function_and_a_test(title: str) -> None:
 
 
 def test_as_many_rules_as_ever_have_both() -> None:
-    assert sum(bool(rule.code and rule.tests) for part in PARTS.values() for rule in part.rules) >= PROVED
+    assert sum(bool(rule.code and rule.tests) for rule in RULES) >= PROVED
 
 
 def test_what_the_rules_name_exists() -> None:
-    rules = [rule for part in PARTS.values() for rule in part.rules]
-    named = [name for rule in rules for name in (*rule.code, *rule.tests)]
-    named += [name.strip("`") for rule in rules for name in rule.also if not _PAGE.fullmatch(name)]
+    named = [name for rule in RULES for name in rule.tests]
+    named += [name.strip("`") for rule in RULES for name in rule.also if not _PAGE.fullmatch(name)]
     assert len(named) > 300
     assert [name for name in named if not exists(name)] == []
+    for rule in RULES:
+        for name in rule.code:
+            resolve(name)
+
+
+def test_every_step_of_the_specification_is_in_a_rule_with_its_function() -> None:
+    unlisted = {action for some in CONTENT.unlisted for action in some.actions}
+    assert all(some.why.endswith(".") for some in CONTENT.unlisted)
+    named = {action for rule in RULES for action in rule.actions}
+    assert named | unlisted == steps()
+    assert not named & unlisted
+    code = functions()
+    for action in named:
+        assert any(action in rule.actions and set(code[action]) <= set(rule.code) for rule in RULES), action
+
+
+def test_every_mutant_is_in_a_rule_beside_an_invariant_that_finds_it() -> None:
+    known = {invariant.number: invariant.__name__ for invariant in INVARIANTS}
+    assert {mutant for rule in RULES for mutant in rule.mutants} == MUTANTS.keys()
+    for rule in RULES:
+        for name in rule.mutants:
+            found_by = set(MUTANTS[name].found_by)
+            finders = {known[number] for number in found_by - {_DEMANDS_ON_EVERY_RUN}}
+            assert finders & set(rule.invariants) or _DEMANDS_ON_EVERY_RUN in found_by, (rule.says, name)
+
+
+def test_every_invariant_is_in_a_rule() -> None:
+    named = {name for rule in RULES for name in rule.invariants}
+    assert named == {invariant.__name__ for invariant in INVARIANTS}
 
 
 @pytest.mark.parametrize(
