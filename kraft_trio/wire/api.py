@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import functools
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -104,7 +105,8 @@ _ALL: Final[tuple[Api[Any, Any], ...]] = (
 APIS: Final[Mapping[int, Api[Any, Any]]] = MappingProxyType({api.key: api for api in _ALL})
 
 
-def advertised_ranges(besides: Container[int] = ()) -> tuple[ApiRange, ...]:
+@functools.cache
+def advertised_ranges(besides: frozenset[int] = frozenset()) -> tuple[ApiRange, ...]:
     """The version ranges for an ApiVersions response, by key, without the APIs whose keys are in `besides`."""
     return tuple(
         ApiRange(key, api.advertised_min_version, api.max_version)

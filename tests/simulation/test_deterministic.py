@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Sequence
 
@@ -352,3 +353,17 @@ def test_an_instrument_sees_the_rounds_while_it_is_added() -> None:
 
     run_deterministically(main, seed=0)
     assert rounds.ends == [2, 3, 4]
+
+
+@pytest.mark.parametrize(("before", "within"), [(700, 10_000), (20_000, 20_000), (0, 0)])
+def test_a_run_collects_garbage_seldom(before: int, within: int) -> None:
+    async def main() -> int:
+        return gc.get_threshold()[0]
+
+    usual = gc.get_threshold()
+    gc.set_threshold(before, *usual[1:])
+    try:
+        assert run_deterministically(main, seed=1) == within
+        assert gc.get_threshold()[0] == before
+    finally:
+        gc.set_threshold(*usual)
