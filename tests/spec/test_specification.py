@@ -38,6 +38,11 @@ def functions() -> dict[str, list[str]]:
     return {name: _CODE.findall(comment) for name, comment in definitions().items()}
 
 
+def invariants_of(name: str) -> set[str]:
+    """The invariants of the simulator that a property names."""
+    return set(_INVARIANT.findall(definitions()[name]))
+
+
 def steps() -> set[str]:
     """The actions that the next-state relations name."""
     defined = definitions().keys()
@@ -70,11 +75,10 @@ def test_each_step_names_its_function() -> None:
 
 def test_each_property_names_its_invariant() -> None:
     known = {invariant.__name__ for invariant in INVARIANTS}
-    comments = definitions()
     checked = {name for model in models().values() for name in model.properties}
     assert len(checked) > 25
     for name in checked - {"SomebodyCanBeElected", "OnlyNewcomersHinderElections"}:
-        assert set(_INVARIANT.findall(comments[name])) & known, name
+        assert invariants_of(name) & known, name
 
 
 def test_every_rule_that_can_be_switched_off_is_hunted() -> None:
