@@ -212,8 +212,8 @@ class AdminClient:
 
         An id means the voter with that id, or the observer that fetches; a ReplicaKey also names the disk.
         Returns when the target has committed.  The leader, and each leader after it, then takes the quorum there;
-        `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  Raises
-        what `add_metadata_voter` raises.
+        `describe_metadata_quorum` shows the progress.  A cancelled reassignment leaves the voters as they are.  If the
+        answer is lost, the client asks again.  Raises what `add_metadata_voter` raises.
         """
         check_type("target", target, list | tuple | None, "a list of ids and ReplicaKeys, or None")
         replicas = None if target is None else tuple(ReplicaKey(it) if isinstance(it, int) else it for it in target)
@@ -229,6 +229,7 @@ class AdminClient:
             ),
             _first_refusal,
             timeout_ms,
+            is_repeatable=True,
         )
         if was_repeated and refusal.error == ErrorCode.no_reassignment_in_progress:
             return
@@ -362,12 +363,15 @@ class AdminClient:
         request: Callable[[int, str], RequestT],
         refusal_of: Callable[[ResponseT], _Refusal],
         timeout_ms: int,
+        *,
+        is_repeatable: bool = False,
     ) -> tuple[_Refusal, bool]:
         """Send a change to the leader, or to the next leader if that one has lost its leadership.
 
-        `request` gets the number of milliseconds that are left, and the name of the topic.  Returns the leader's
-        answer, and whether an earlier leader was asked, which may have made the change.  Raises NetworkError if nothing
-        was sent, and OutcomeUnknownError if something was sent and no answer came.
+        With `is_repeatable`, also send it again if the answer is lost before the time is over.  `request` gets the
+        number of milliseconds that are left, and the name of the topic.  Returns the leader's answer, and whether an
+        earlier leader was asked, which may have made the change.  Raises NetworkError if nothing was sent, and
+        OutcomeUnknownError if something was sent and no answer came.
         """
         deadline = trio.current_time() + timeout_ms / 1000
         was_repeated = False
@@ -385,13 +389,14 @@ class AdminClient:
                     leader.connection, api, request(left_ms, leader.topic_name), left_ms + self._request_timeout_ms
                 )
             except NetworkError as error:
-                raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
+                if not is_repeatable or trio.current_time() + self._retry_s > deadline:
+                    raise OutcomeUnknownError(f"{what}: sent to the leader, which did not answer: {error}") from error
+            else:
+                refusal = refusal_of(response)
+                if refusal.error not in NOT_LEADING or trio.current_time() + self._retry_s > deadline:
+                    return refusal, was_repeated
             finally:
                 await leader.aclose()
-            refusal = refusal_of(response)
-            is_late = trio.current_time() + self._retry_s > deadline
-            if refusal.error not in NOT_LEADING or is_late:
-                return refusal, was_repeated
             was_repeated = True
             await trio.sleep(self._retry_s)
 

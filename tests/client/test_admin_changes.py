@@ -242,6 +242,27 @@ async def test_a_leader_that_does_not_answer_may_have_done_it(cluster: Cluster) 
     cluster.heal()
 
 
+@on_cluster(observers=1)
+async def test_a_reassignment_whose_answer_is_lost_is_asked_for_again(cluster: Cluster) -> None:
+    """KIP-642: it takes effect once, because a target that is in the log already is only answered."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+
+    async def kill_at_append() -> None:
+        await cluster.wait_until(lambda: leader.log.voters.target)
+        cluster.machines[leader.key.id].kill()
+
+    async with trio.open_nursery() as nursery:
+        for follower in cluster.others(leader):
+            cluster.network.clog(f"node-{leader.key.id}", f"node-{follower.key.id}")
+        nursery.start_soon(kill_at_append)
+        await admin(cluster).alter_partition_reassignments([1, 2, 4])
+    cluster.heal()
+    following = await cluster.wait_for_leader(other_than=leader)
+    history = following.log.voters
+    assert [key.id for key in history.target or (voter.key for voter in history.voters)] == [1, 2, 4]
+
+
 @on_cluster()
 async def test_features(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
