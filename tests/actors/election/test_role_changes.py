@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 
-from kraft_trio.actors.election.role_changes import Situation, judge
+from kraft_trio.actors.election.role_changes import Ruling, Situation, judge
 from kraft_trio.channels import Reply
 from kraft_trio.messages import BeginQuorumEpochReceived, Stamp, TimedOut, VoteReceived, VoteRoundEnded
+from kraft_trio.protocol.refusals import Refusal
 from kraft_trio.protocol.roles import Candidate, Event, Follower, Leader, Prospective, Resigned, Unattached
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import Voter, VoterSet
@@ -57,6 +60,15 @@ def test_the_voter_set_tells_where_an_unknown_leader_is() -> None:
     change = judge(attrs.evolve(NOW, role=Unattached(3)), begin(Endpoints())).change
     assert change is not None
     assert change[1] == Follower(3, LEADER.id, OLD)
+
+
+def test_a_blank_disk_follows_who_announces_itself_to_the_one_before() -> None:
+    """KIP-853 "Disk failure recovery": that is how it finds the leader, although the request was not meant for it."""
+    request = BeginQuorumEpochRequest("cluster", SELF.id, "topic", 0, UUID(int=1000), LEADER.id, 4, NEW)
+    now = attrs.evolve(NOW, role=Unattached(3), key=ReplicaKey(SELF.id, UUID(int=2000)), voters=VoterSet())
+    judgement = judge(now, BeginQuorumEpochReceived(request, Reply()))
+    assert judgement.change == (Event.LEADER_DISCOVERED, Follower(4, LEADER.id, NEW))
+    assert judgement.ruling == Ruling(Refusal.INVALID_VOTER_KEY)
 
 
 def test_a_node_that_is_shutting_down_wins_nothing() -> None:
