@@ -27,19 +27,27 @@ KINDS = {
     ),
     "Reference": "docs/reference/*",
     "API": "docs/reference/api/*",
-    "Explanation": "docs/explanation/*",
+    "Explanation": "docs/explanation/*\nspec/README",
     "Project": "CONTRIBUTING\nCHANGELOG\ndeploy/README\nbenchmarks/*",
 }
 
 project = "kraft-trio"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**", "deploy/README.md", "benchmarks/*.md"]
+include_patterns = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/**",
+    "spec/README.md",
+    "deploy/README.md",
+    "benchmarks/*.md",
+]
 # What is pruned here is never walked through.
 exclude_patterns = [
     f"{path.name}{'/**' * deep}"
     for path in REPOSITORY.iterdir()
-    if path.is_dir() and path.name not in {"docs", "deploy", "benchmarks"}
+    if path.is_dir() and path.name not in {"docs", "spec", "deploy", "benchmarks"}
     for deep in (False, True)
 ]
 myst_heading_anchors = 4
