@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -14,6 +14,7 @@ import attrs
 import click
 
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
+from kraft_trio.cli.simulate_state import Sitting, run_sitting
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.output import echo, echo_line
@@ -37,6 +38,11 @@ from kraft_trio.simulation.script.script import Script, StepLine, read_script
 
 _SEED_IN_PATH = "{seed}"
 _OUT = "Keep results and the traces of failing seeds as Parquet; a later run continues there."
+_STATE = (
+    "Search seeds over all mixes of --faults, and keep what they find; a later run continues there, "
+    "with other --seeds if they are given."
+)
+_WITH_STATE = ("state", "is_report", "seeds", "nodes", "observers", "duration", "faults", "jobs")
 
 
 @attrs.frozen
@@ -85,6 +91,8 @@ class _Request:
     "with several seeds, FILE must contain {seed}.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_STATE)
+@click.option("--report", "is_report", is_flag=True, help="With --state: run no seeds, only tell what they reach.")
 @click.option("--spark", is_flag=True, help="Run the seeds as Spark tasks, locally or on --master.")
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
 @click.option("--chunk", type=WholeNumber(1), help="Seeds per task (default: about a second of work).")
@@ -109,6 +117,8 @@ def simulate(
     messages: bool,
     history: str | None,
     out: Path | None,
+    state: Path | None,
+    is_report: bool,
     spark: bool,
     master: str | None,
     chunk: int | None,
@@ -124,11 +134,19 @@ def simulate(
     With --state-machine, nodes run that state machine, and clients execute the commands that its `random_command`
     makes.  Replicas must agree on results and states, and clients' histories must be linearizable.
 
+    With --state, each seed has one of the possible mixes of faults.  Ctrl-C ends a sitting, and the same command
+    without --seeds continues.  DIR/coverage.html shows which messages, actions of the specification and neighbours of
+    actions the seeds have reached.
+
     The exit code is 1 if an invariant is violated or an expectation fails.  The output then contains the command that
     repeats the run.
     """
     if files and (option := _given_for_seeds(context)) is not None:
         raise click.UsageError(f"{option} and FILE exclude each other: a script is complete in itself", context)
+    if state is None and is_report:
+        raise click.UsageError("--report needs --state DIR", context)
+    if state is not None and (other := _given(context, [*_WITH_STATE, "files"])) is not None:
+        raise click.UsageError(f"{other} and --state exclude each other", context)
     if trace is None and (ndjson or messages):
         raise click.UsageError(f"{'--ndjson' if ndjson else '--messages'} needs --trace FILE", context)
     if seed is not None and seeds is not None:
@@ -155,6 +173,8 @@ def simulate(
     )
     if files:
         return _run_scripts(files, request)
+    if state is not None:
+        return _sit(context, state, seeds, request, is_report)
     chosen = _seeds(seed, seeds)
     for option, path in (("--trace", trace), ("--history", history)):
         if path is not None and len(chosen) > 1 and _SEED_IN_PATH not in path:
@@ -197,11 +217,19 @@ def _plan_options(
 
 def _given_for_seeds(context: click.Context) -> str | None:
     """The first option given that applies to seeds only."""
+    return _given(context, ["files", "trace", "ndjson", "messages"])
+
+
+def _given(context: click.Context, besides: Collection[str]) -> str | None:
+    """The first option given that is none of these."""
+    return next((option for name, option in _options_given(context) if name not in besides), None)
+
+
+def _options_given(context: click.Context) -> Iterator[tuple[str, str]]:
     for parameter in context.command.params:
-        is_given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
-        if is_given and parameter.name not in ("files", "trace", "ndjson", "messages"):
-            return parameter.opts[0]
-    return None
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            yield name, parameter.opts[0]
 
 
 def _duration_us(text: str) -> int:
@@ -280,6 +308,24 @@ def _shrink(outcome: Outcome, request: _Request) -> None:
         ]
     )
     echo(shrunk.plan.script(comment).text, nl=False)
+
+
+_FIELDS = {"nodes": "voters", "observers": "observers", "duration": "duration_us", "faults": "profiles"}
+"""The fields of PlanOptions by the names of the options."""
+
+
+def _sit(context: click.Context, directory: Path, seeds: str | None, request: _Request, is_report: bool) -> int:
+    chosen = None if seeds is None else _seeds(None, seeds)
+    assert chosen is None or isinstance(chosen, range)
+    sitting = Sitting(
+        directory=directory,
+        seeds=chosen,
+        options=request.runs.options,
+        given=tuple(_FIELDS[name] for name, _ in _options_given(context) if name in _FIELDS),
+        jobs=request.jobs,
+        is_report=is_report,
+    )
+    return 0 if run_sitting(sitting) else 1
 
 
 # Scripts

@@ -65,6 +65,8 @@ class Outcome:
     slowest_election_us: int | None = None
     """See RunCoverage."""
     slowest_election_at_us: int | None = None
+    reached: frozenset[str] = frozenset()
+    """What the run has reached, by the names in `reached.REACHABLE`."""
 
     @property
     def can_be_repeated(self) -> bool:

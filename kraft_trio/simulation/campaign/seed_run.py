@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import attrs
 
 from kraft_trio.simulation.campaign.outcome import STUCK, Failure, Outcome, RunCoverage
+from kraft_trio.simulation.campaign.reached import Reached
 from kraft_trio.simulation.campaign.watchdog import Stuck, real_time_limit
 from kraft_trio.simulation.cluster import Cluster
 from kraft_trio.simulation.commands.simulated_machine import MACHINE_OPTION, SERDE_OPTION
@@ -105,6 +106,7 @@ class _Run:
     virtual_s: float = 0.0
     noted: Counter[str] = attrs.field(factory=Counter)
     coverage: RunCoverage = attrs.field(factory=RunCoverage)
+    reached: Reached | None = None
 
     def outcome(self) -> Outcome:
         began = time.perf_counter()
@@ -134,12 +136,15 @@ class _Run:
             self.coverage.transitions,
             self.coverage.slowest_election_us,
             self.coverage.slowest_election_at_us,
+            frozenset() if self.reached is None else self.reached.names(),
         )
 
     async def _main(self) -> None:
         cluster = self.cluster = Cluster(setup_of(self.plan.header))
         cluster.history.is_complete = cluster.agreement is None
         cluster.trace.listeners += [self._noted, self.coverage.heard]
+        self.reached = Reached(cluster.facts)
+        self.reached.listen(cluster)
         if self.on_trace is not None:
             self.on_trace(cluster.trace)
         async with cluster.running():
