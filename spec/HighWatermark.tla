@@ -33,10 +33,6 @@ OnMajority(l) ==
             IN  Cardinality(holders(end)) + own >= needed - fewer
     IN  IF voters = {} THEN 0 ELSE Max({end \in 0..Len(log[l]) : enough(end) \/ end = 0})
 
-\* A leader's high watermark counts only above the start of its epoch.
-\* Code: actors.replication.leader_replication.LeaderReplication.high_watermark
-KnowsHighWatermark(l) == hw[l] > EpochStart(l)
-
 \* Code: actors.replication.leader_replication.LeaderReplication._advance_high_watermark
 AdvanceHighWatermark(l) ==
     LET end == OnMajority(l)
@@ -50,11 +46,11 @@ AdvanceHighWatermark(l) ==
         /\ UNCHANGED <<durable, directory, role, grants, contact, known, running, elected, made, spent>>
 
 \* A Fetch response has the leader's high watermark.  The follower takes it for
-\* committed as far as it has synced its log.
+\* committed as far as it has synced its log.  Without SyncsApart it does so in Fetch.
 \* Code: actors.replication.follower_replication.FollowerReplication._apply
 LearnHighWatermark(f, l) ==
     LET told == IF Broken("a follower takes the high watermark as it is told") THEN hw[l] ELSE Min(hw[l], synced[f])
-    IN  /\ MayFetch(f, l) /\ Agrees(f, l)
+    IN  /\ SyncsApart /\ MayFetch(f, l) /\ Agrees(f, l)
         /\ KnowsHighWatermark(l) \/ Broken("a new leader tells the high watermark it knew")
         /\ told > hw[f]
         /\ hw' = [hw EXCEPT ![f] = told]

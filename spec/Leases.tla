@@ -10,7 +10,7 @@
 EXTENDS KRaft
 
 CONSTANTS
-    MaxTime,
+    MaxTime,        \* large, where LeaseView makes the states few
     Drifts,         \* the rates that clocks may have, of {"slow", "fast"}
     Leasing         \* the replicas that have the key kraft.read.lease.max.clock.drift.ppm
 
@@ -101,6 +101,14 @@ NextWithLeases ==
     \/ Tick
     \/ \E l \in Replicas : BeginRound(l)
     \/ \E f, l \in Replicas : ReturnRound(f, l)
+
+\* What later steps depend on: how long ago a round and the lease began, and how long a
+\* leader still waits.  No lease really lasts longer than 3.
+Ages ==
+    [l \in Leaders |-> <<Min(now - began[l], 3),
+                         IF lease[l] < 0 THEN -1 ELSE Min(now - lease[l], 3),
+                         Max({waits[l] - now, 0})>>]
+LeaseView == <<rate, returned, promised, Ages>>
 
 \* A leader whose lease holds has the highest high watermark of all.
 \* Invariant LinearizableReads.

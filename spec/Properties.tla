@@ -200,14 +200,14 @@ SomebodyCanBeElected ==
     \A up \in SUBSET running :
         (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) => \E r \in up : Electable(r, up)
 
-\* The same, unless a replica that may not campaign has a better log than all that may.
-\* A newcomer may have that, if it has fetched from a later leader than the one that
-\* has added it, and the later leader is gone.
+\* The same, unless a newcomer that may not campaign has a better log than all that may.
+\* It may have that, if it has fetched from a later leader than the one that has added
+\* it, and the later leader is gone.
 OnlyNewcomersHinderElections ==
     \A up \in SUBSET running :
         (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) =>
             \/ \E r \in up : Electable(r, up)
-            \/ \E r \in up : ~MayCampaign(r) /\ \A s \in up :
+            \/ \E r \in up : ~IsMemberOf(InitialVoters, r) /\ ~MayCampaign(r) /\ \A s \in up :
                     MayCampaign(s) => ~AtLeastAsUpToDate(log[s], log[r])
 
 =============================================================================

@@ -31,8 +31,9 @@ CONSTANTS
     MaxSwaps,       \* how often a machine comes back with another disk
     MaxResignations,\* how often a leader resigns without being replaced
     MaxSnapshots,   \* how many snapshots are taken
-    SyncsApart,     \* FALSE: a follower syncs in the step in which it appends.  One that
-                    \* crashes in between is like one that has not appended.
+    SyncsApart,     \* FALSE: a follower syncs, and learns of the high watermark, in the step
+                    \* in which it appends.  One that crashes in between is like one that has
+                    \* not appended.
     PreVotes,       \* FALSE: any replica that may campaign wins its pre-vote
     Mutation,       \* the rule that is switched off, or "none"
     Nobody
@@ -102,6 +103,10 @@ EndOfEpoch(l, e) ==
 
 \* Where the records of the leader's own epoch begin.
 EpochStart(r) == Cardinality({i \in 1..Len(log[r]) : log[r][i].epoch < epoch[r]})
+
+\* A leader's high watermark counts only above the start of its epoch.
+\* Code: actors.replication.leader_replication.LeaderReplication.high_watermark
+KnowsHighWatermark(l) == hw[l] > EpochStart(l)
 
 \* A record that its leader makes now.  `voters` is {} if it is no VotersRecord.
 Record(r, voters) == [epoch |-> epoch[r], number |-> made[epoch[r]] + 1, voters |-> voters]

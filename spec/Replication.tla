@@ -60,8 +60,10 @@ Fetch(f, l) ==
     /\ contact' = [contact EXCEPT ![f] = IF PreVotes /\ @ = "none" THEN "fetched" ELSE @]
     /\ log' = [log EXCEPT ![f] = IF Len(@) < Len(log[l]) THEN Append(@, log[l][Len(@) + 1]) ELSE @]
     /\ synced' = [synced EXCEPT ![f] = IF SyncsApart THEN @ ELSE Len(log'[f])]
-    /\ <<known', contact', log'>> # <<known, contact, log>>
-    /\ UNCHANGED <<durable, start, base, snap, role, grants, hw, running, ghosts, spent>>
+    /\ hw' = [hw EXCEPT ![f] =
+            IF SyncsApart \/ ~KnowsHighWatermark(l) THEN @ ELSE Max({@, Min(hw[l], Len(log'[f]))})]
+    /\ <<known', contact', log', hw'>> # <<known, contact, log, hw>>
+    /\ UNCHANGED <<durable, start, base, snap, role, grants, running, ghosts, spent>>
 
 \* Where the follower's log must end after the leader told of its divergence.
 \* Code: protocol.reconciliation.truncation_point
@@ -74,6 +76,7 @@ TruncationPoint(f, l) ==
 \* Code: actors.replication.follower_replication.FollowerReplication._truncate
 Truncate(f, l) ==
     /\ MayFetch(f, l) /\ ~Agrees(f, l) /\ ~NeedsSnapshot(f, l)
+    /\ ~Broken("a follower does not truncate")
     /\ LET end == IF Broken("a diverging log is truncated wholly") THEN 0 ELSE TruncationPoint(f, l)
        IN  /\ log' = [log EXCEPT ![f] = SubSeq(@, 1, end)]
            /\ synced' = [synced EXCEPT ![f] = end]

@@ -68,6 +68,7 @@ ReplaceAtOnce(l, old, new) ==
 LeaveOnceCommitted(l) ==
     /\ IsUp(l) /\ role[l] = "Leader"
     /\ ~IsVoter(VotersIn(l), l) /\ ~HasUncommittedVoters(l) /\ KnowsHighWatermark(l)
+    /\ ~Broken("a removed leader leads on")
     /\ Become(l, "Resigned", epoch[l], l, l)
     /\ UNCHANGED <<grants, log, start, base, snap, hw, running, ghosts, spent>>
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 import click
 
 from scripts.common.run import FAILED, command, impossible, interruptible
 from scripts.model_checking.models import Model, SpecifiedMutant, hazards, models, mutants
 from scripts.model_checking.tlc import Result, SpecificationError, Tlc, TlcMissingError, jar
+
+RANDOM_S: Final = 60.0
+"""How long random behaviours are tried of a model that cannot be searched."""
 
 
 @command
@@ -34,7 +38,7 @@ def main(
     workers: int,
     heap_mb: int,
 ) -> None:
-    """Check models of the specification with TLC, by default all of them.
+    """Check models of the specification with TLC, by default all that can be searched.
 
     The last line about a model has the number of states, the distinct ones, the depth of the search, the time, and the
     verdict.  The exit code is 1 if a property is broken, or if a mutant is not found; 2 without Java or TLC.
@@ -47,8 +51,8 @@ def main(
     for name in names:
         if name not in known:
             impossible(f"there is no model {name}: scripts/tlc --list names them")
-    alarming = {hazard.model for hazard in hazards()}
-    chosen = [model for name, model in known.items() if (name in names if names else name not in alarming)]
+    left_out = {hazard.model for hazard in hazards()} | {name for name, model in known.items() if model.is_random}
+    chosen = [model for name, model in known.items() if (name in names if names else name not in left_out)]
     try:
         tlc = Tlc(jar(), workers, heap_mb, is_short=is_hunting, progress=_show_progress)
         with interruptible():
@@ -64,6 +68,8 @@ def main(
 
 
 def _check(tlc: Tlc, model: Model, mutation: str, only: str | None, simulate_s: float | None, depth: int) -> Result:
+    if model.is_random and simulate_s is None:
+        simulate_s = RANDOM_S
     result = tlc.check(model, mutation, only, simulate_s, depth)
     _end_progress()
     if result.behaviour:

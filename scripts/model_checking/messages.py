@@ -20,9 +20,11 @@ SUCCESS: Final = 2193
 DEPTH: Final = 2194
 STATISTICS: Final = frozenset({2199, 2200})
 SIMULATED: Final = frozenset({2209, 2210})
-STATE: Final = frozenset({2217, 2218, 2122})
+STATE: Final = frozenset({2217})
+LOOP: Final = frozenset({2218, 2122})
+"""How a behaviour that breaks a temporal property goes on for ever: it stays where it is, or is back in a state."""
 BROKEN: Final = frozenset({2107, 2108, 2110, 2112, 2116, 2114})
-"""Invariants and properties in the first state or later, and deadlocks."""
+"""Invariants and properties in the first state or later, temporal properties, and deadlocks."""
 AT_THE_BEGINNING: Final = frozenset({2107, 2108})
 """Those of them in the first state, which the message itself has."""
 ERRORS: Final = frozenset({1, 2})
@@ -37,14 +39,20 @@ class Message:
 
 
 def messages(lines: Iterable[str]) -> Iterator[Message]:
-    """The messages in TLC's output, each as soon as it is complete.  What is between them is a message of code 0."""
+    """The messages in TLC's output, each as soon as it is complete.  What is between them is a message of code 0.
+
+    A message within another one follows it.
+    """
     code, severity, text = 0, 0, list[str]()
     for line in lines:
         begin = _BEGIN.match(line)
         if begin:
+            if code:
+                yield Message(code, severity, "\n".join(text))
             code, severity, text = int(begin[1]), int(begin[2]), []
         elif _END.match(line):
-            yield Message(code, severity, "\n".join(text))
+            if code:
+                yield Message(code, severity, "\n".join(text))
             code = 0
         elif code:
             text.append(line.rstrip("\n"))

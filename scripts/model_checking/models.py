@@ -13,6 +13,7 @@ import attrs
 SPEC: Final = Path(__file__).parents[2] / "spec"
 MODELS: Final = SPEC / "models"
 MUTANTS: Final = MODELS / "mutants.toml"
+_RANDOM: Final = "\\* Random behaviours only."
 _SECTIONS: Final = ("INVARIANT", "INVARIANTS", "PROPERTY", "PROPERTIES")
 
 
@@ -36,6 +37,11 @@ class Model:
         text = self.module.read_text(encoding="utf-8")
         comment = " ".join(re.findall(r"\(\*(.*?)\*\)", text))
         return " ".join(comment.split()).partition(". ")[0].rstrip(".")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it has too many states to be searched, so that only random behaviours are tried."""
+        return self.configuration.startswith(_RANDOM)
 
     @property
     def properties(self) -> dict[str, str]:

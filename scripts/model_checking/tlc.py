@@ -34,7 +34,10 @@ class SpecificationError(Exception):
 
 @attrs.frozen
 class Step:
-    """One state of a behaviour, and the action that led to it."""
+    """One state of a behaviour, and the action that led to it.
+
+    Without a state, the behaviour ends: what it says goes on for ever.
+    """
 
     action: str
     state: dict[str, Value]
@@ -72,6 +75,8 @@ class Result:
         before: dict[str, Value] | None = None
         for number, step in enumerate(self.behaviour, 1):
             lines.append(f"{number:3}  {step.action}")
+            if not step.state:
+                break
             if before is None:
                 changes = [f"{variable}: {text_of(value)}" for variable, value in step.state.items()]
             else:
@@ -191,6 +196,8 @@ class Tlc:
             return attrs.evolve(result, is_complete=True)
         if message.code in messages.STATE:
             steps.append(_step(text))
+        elif message.code in messages.LOOP:
+            steps.append(Step(_loop(text), {}))
         elif message.code in messages.BROKEN:
             if message.code in messages.AT_THE_BEGINNING:
                 steps.append(Step("Initial predicate", state_of(text.partition("\n")[2])))
@@ -198,6 +205,12 @@ class Tlc:
         elif message.severity in messages.ERRORS:
             problems.append(text)
         return result
+
+
+def _loop(text: str) -> str:
+    """How a behaviour goes on for ever, from `number: Stuttering` or `number: Back to state: <action line ...>`."""
+    number, _, how = text.partition(": ")
+    return "nothing more happens" if how.startswith("Stuttering") else f"back to state {number}"
 
 
 def _step(text: str) -> Step:

@@ -2,7 +2,7 @@
 (* A fourth replica becomes a voter while leaders change. It excludes          *)
 (* crashes and clients.                                                        *)
 
-EXTENDS KRaft, TLC
+EXTENDS Cuts, TLC
 
 CONSTANTS a, b, c, d
 

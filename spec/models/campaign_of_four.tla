@@ -2,7 +2,7 @@
 (* Who may campaign: a set of four, of which one is removed, and any may be    *)
 (* gone for good.                                                              *)
 
-EXTENDS KRaft, TLC
+EXTENDS Cuts, TLC
 
 CONSTANTS a, b, c, d
 

@@ -4,7 +4,7 @@
 (* fastest; all other rates are less dangerous. It excludes crashes and voter  *)
 (* changes.                                                                    *)
 
-EXTENDS Leases, TLC
+EXTENDS Leases, Cuts, TLC
 
 CONSTANTS a, b, c
 
@@ -16,5 +16,10 @@ Symmetry == Permutations({a, b, c})
 InitWithLeases ==
     /\ InitLed /\ InitLeases
     /\ \A r \in Voters : (rate[r] = "slow") = (role[r] = "Leader")
+
+\* All but those that wait for leases.
+LeadersCountAfterLeases == CountAtOnce({l \in Able : now >= waits[l]})
+
+ModelView == <<View, LeaseView>>
 
 =============================================================================

@@ -1,7 +1,7 @@
 ------------------------------ MODULE leases_of_some ------------------------------
 (* Leases where one voter does not have the key: there are none.               *)
 
-EXTENDS Leases, TLC
+EXTENDS Leases, Cuts, TLC
 
 CONSTANTS a, b, c
 
@@ -12,5 +12,10 @@ Symmetry == Permutations({a, b})
 
 Some == {a, b}
 InitWithLeases == InitLed /\ InitLeases
+
+\* All but those that wait for leases.
+LeadersCountAfterLeases == CountAtOnce({l \in Able : now >= waits[l]})
+
+ModelView == <<View, LeaseView>>
 
 =============================================================================

@@ -1,8 +1,9 @@
 ------------------------------ MODULE one_read ------------------------------
-(* A read behind a barrier, while another leader is elected and commits. It    *)
-(* excludes crashes, voter changes, and Kafka's voters, which return no round. *)
+(* A read behind a barrier, while a record is committed and another leader is  *)
+(* elected, which commits. It excludes crashes, voter changes, and Kafka's     *)
+(* voters, which return no round.                                              *)
 
-EXTENDS Reads, TLC
+EXTENDS Reads, Cuts, TLC
 
 CONSTANTS a, b, c
 
@@ -12,5 +13,7 @@ Ids == [r \in AllReplicas |-> r]
 Symmetry == Permutations({a, b, c})
 
 InitWithReads == InitLed /\ InitReads
+
+ModelView == <<View, readVars>>
 
 =============================================================================

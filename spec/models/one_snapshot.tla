@@ -2,7 +2,7 @@
 (* A snapshot replaces the log of a replica that is behind, while leaders      *)
 (* and voters change. It excludes crashes.                                     *)
 
-EXTENDS KRaft, TLC
+EXTENDS Cuts, TLC
 
 CONSTANTS a, b, c
 

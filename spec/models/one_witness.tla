@@ -1,7 +1,7 @@
 ------------------------------ MODULE one_witness ------------------------------
 (* A witness in a quorum of three. It excludes crashes and voter changes.      *)
 
-EXTENDS Witness, TLC
+EXTENDS Witness, Cuts, TLC
 
 CONSTANTS a, b, w
 
@@ -12,5 +12,7 @@ Symmetry == Permutations({a, b})
 
 OneWitness == {w}
 InitWithWitness == InitLed /\ InitWitness
+
+ModelView == <<View, witnessVars>>
 
 =============================================================================

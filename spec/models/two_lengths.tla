@@ -2,7 +2,7 @@
 (* Two logs of which the shorter one has the later epoch. It excludes          *)
 (* crashes and voter changes.                                                  *)
 
-EXTENDS KRaft, TLC
+EXTENDS Cuts, TLC
 
 CONSTANTS a, b, c
 

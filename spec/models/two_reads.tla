@@ -1,8 +1,8 @@
------------------------------- MODULE two_reads ------------------------------
-(* Two reads behind barriers, of which the second must not share the round of  *)
-(* the first. It is too large for an exhaustive search in minutes.             *)
+------------------------------- MODULE two_reads ------------------------------
+(* Two reads behind barriers, of which the second must not share the round     *)
+(* of the first. It excludes clients, crashes and voter changes.               *)
 
-EXTENDS Reads, TLC
+EXTENDS Reads, Cuts, TLC
 
 CONSTANTS a, b, c
 
@@ -12,5 +12,7 @@ Ids == [r \in AllReplicas |-> r]
 Symmetry == Permutations({a, b, c})
 
 InitWithReads == InitLed /\ InitReads
+
+ModelView == <<View, readVars>>
 
 =============================================================================

@@ -62,6 +62,12 @@ def test_messages_are_told_from_what_is_between_them() -> None:
     assert list(messages(lines)) == [Message(0, 0, "noise"), Message(2199, 0, "1,204 states")]
 
 
+def test_a_message_within_another_follows_it() -> None:
+    lines = ["@!@!@STARTMSG 2213:1 @!@!@", "outer", "@!@!@STARTMSG 2213:0 @!@!@", "inner"]
+    end = "@!@!@ENDMSG 2213 @!@!@"
+    assert list(messages([*lines, end, end])) == [Message(2213, 1, "outer"), Message(2213, 0, "inner")]
+
+
 def test_the_line_at_the_end() -> None:
     assert Result(7, 5, 3, 1.2, is_complete=True).line == "7 states, 5 distinct, depth 3, 1 s: all properties hold"
     assert Result(7, 5, 3, 1.2, broken="Invariant X is violated.").line.endswith(": Invariant X is violated.")
@@ -75,6 +81,23 @@ def test_a_behaviour_is_told_by_what_changes() -> None:
         "       role: [a: Leader, b: Follower]",
         "  2  Restart",
         "       role[a]: Leader -> Resigned",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (Message(2218, 4, "2: Stuttering"), "nothing more happens"),
+        (Message(2122, 4, "1: Back to state: <Lose line 3, col 1 to line 4, col 9 of module M>"), "back to state 1"),
+    ],
+)
+def test_how_a_behaviour_goes_on_for_ever(message: Message, told: str) -> None:
+    steps = [Step("Initial predicate", {"now": 0})]
+    Tlc(Path("jar"))._noted(Result(), message, steps, [])
+    assert Result(behaviour=tuple(steps)).told().splitlines() == [
+        "  1  Initial predicate",
+        "       now: 0",
+        f"  2  {told}",
     ]
 
 
