@@ -124,3 +124,20 @@ def test_a_broken_rule_is_found(tlc: Tlc, name: str) -> None:
     assert result.broken is not None
     assert mutant.breaks in result.broken
     assert len(result.behaviour) >= 3
+
+
+@pytest.mark.nightly
+def test_a_quorum_of_two_goes_on(tlc: Tlc) -> None:
+    result = tlc.check(models()["progress_of_two"])
+    assert result.broken is None, result.told()
+    assert result.is_complete
+
+
+@pytest.mark.nightly
+def test_a_quorum_that_does_not_go_on_is_found(tlc: Tlc) -> None:
+    """Two states follow each other for ever, in which a replica asks for votes that it cannot get."""
+    [mutant] = [mutant for mutant in mutants() if mutant.model == "progress_of_two"]
+    result = tlc.check(models()[mutant.model], mutant.name, mutant.breaks)
+    assert result.broken is not None
+    assert "Temporal" in result.broken
+    assert result.behaviour[-1].action.startswith("back to state")
