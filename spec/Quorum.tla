@@ -94,12 +94,12 @@ AtLeastAsUpToDate(one, other) ==
     ELSE \/ LastEpoch(one) > LastEpoch(other)
          \/ LastEpoch(one) = LastEpoch(other) /\ Len(one) >= Len(other)
 
-\* The largest epoch of a log that is not above e, and where it ends.
+\* The largest epoch of a log that is not above e, and where it ends.  Along a log, epochs
+\* never fall.
 \* Code: protocol.reconciliation.end_of_epoch
 EndOfEpoch(l, e) ==
-    LET below == {i \in 1..Len(l) : l[i].epoch <= e}
-    IN  IF below = {} THEN [epoch |-> e, end |-> 0]
-        ELSE [epoch |-> l[Max(below)].epoch, end |-> Max(below)]
+    LET end == Cardinality({i \in 1..Len(l) : l[i].epoch <= e})
+    IN  [epoch |-> IF end = 0 THEN e ELSE l[end].epoch, end |-> end]
 
 \* Where the records of the leader's own epoch begin.
 EpochStart(r) == Cardinality({i \in 1..Len(log[r]) : log[r][i].epoch < epoch[r]})

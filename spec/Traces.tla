@@ -32,7 +32,10 @@ VARIABLES
 messages == <<led, marks, reached, seen, asked>>
 traceVars == <<vars, which, at, isNoted, messages>>
 
-Trace == AllTraces[which]
+\* TLC evaluates what it keeps here once, and AllTraces at each use.
+Kept == 1
+FollowedTo(number) == number + 1
+Trace == TLCGet(Kept)[which]
 Event == Trace[at + 1]
 
 \* An event of the generated module.
@@ -41,10 +44,8 @@ E(kind, node, epochOf, roleOf, leaderOf, end, syncedEnd, highWatermark, voters, 
     shown |-> [epoch |-> epochOf, role |-> roleOf, leader |-> leaderOf, end |-> end,
                synced |-> syncedEnd, hw |-> highWatermark, voters |-> voters]]
 
-\* What a trace shows of a node.  A node tells of the leader that it follows or is, or
-\* at which it has not arrived.
-ShownLeader(r) ==
-    IF role[r] \in {"Leader", "Follower", "Unattached"} /\ leader[r] # Nobody THEN IdOf[leader[r]] ELSE Nobody
+\* What a trace shows of a node.  It names the leader that the node follows or is.
+ShownLeader(r) == IF role[r] \in {"Leader", "Follower"} THEN IdOf[leader[r]] ELSE Nobody
 
 KnownLeader(r) == IF leader[r] = Nobody THEN Nobody ELSE IdOf[leader[r]]
 
@@ -60,16 +61,17 @@ Shown(r) == [
 TraceBase(r) == IF InitialVoters \subseteq Replicas /\ ~IsVoter(InitialVoters, r) THEN {} ELSE InitialVoters
 
 TraceInit ==
+    /\ TLCSet(Kept, AllTraces)
     /\ Init
     /\ running = FirstRunning
-    /\ which \in 1..Len(AllTraces)
+    /\ which \in 1..Len(TLCGet(Kept))
     /\ at = 0 /\ isNoted = FALSE
     /\ led = [e \in Epochs |-> <<>>]
     /\ marks = [e \in Epochs |-> {}]
     /\ reached = [e \in Epochs |-> NothingKnown]
     /\ seen = {0}
     /\ asked = {}
-    /\ TLCSet(which, -1)
+    /\ TLCSet(FollowedTo(which), -1)
 
 \* What messages have of a step of r, whenever they arrive.
 Remember(r) ==
@@ -88,10 +90,11 @@ Remember(r) ==
 -----------------------------------------------------------------------------
 (* Elections *)
 
-\* Like HearOfEpoch: the sender may have left that epoch.
-HearOfEpochLate(r, e) ==
-    /\ IsUp(r) /\ e > epoch[r] /\ e \in seen
-    /\ Become(r, "Unattached", e, Nobody, Nobody)
+\* Like HearOfEpoch: the sender may have left that epoch.  The message may name a leader
+\* that has resigned, or that cannot be reached.
+HearOfEpochLate(r, e, l) ==
+    /\ IsUp(r) /\ e > epoch[r] /\ e \in seen /\ l \in elected[e] \cup {Nobody}
+    /\ Become(r, "Unattached", e, l, Nobody)
     /\ grants' = [grants EXCEPT ![r] = {}]
     /\ UNCHANGED <<log, start, base, snap, hw, running, ghosts, spent>>
 
@@ -112,6 +115,12 @@ SkipPreVote(r) ==
     /\ grants' = [grants EXCEPT ![r] = OwnGrant(r)]
     /\ UNCHANGED <<log, start, base, snap, hw, running, ghosts, spent>>
 
+\* The leader is at another address, from which the follower has not fetched yet.
+FollowElsewhere(r) ==
+    /\ IsUp(r) /\ role[r] = "Follower"
+    /\ contact' = [contact EXCEPT ![r] = "none"]
+    /\ UNCHANGED <<durable, directory, role, grants, hw, known, running, ghosts, spent>>
+
 \* A role is published.  It may be the same one, with a vote or another address.
 ChangeRole(r, e) ==
     \/ BecomeProspective(r)
@@ -120,7 +129,7 @@ ChangeRole(r, e) ==
     \/ Resign(r)
     \/ LeaveOnceCommitted(r)
     \/ LeaveResigned(r)
-    \/ HearOfEpochLate(r, e)
+    \/ \E l \in elected[e] \cup {Nobody} : HearOfEpochLate(r, e, l)
     \/ \E l \in elected[e] : HearOfLeaderLate(r, e, l)
     \/ UNCHANGED vars
 
@@ -160,6 +169,23 @@ IsToldOfResignation(v) ==
     /\ \E l \in elected[epoch[v]] : role[l] # "Leader" \/ epoch[l] > epoch[v]
     /\ contact' = [contact EXCEPT ![v] = "resigned"]
     /\ UNCHANGED <<durable, directory, role, grants, hw, known, running, ghosts, spent>>
+
+\* What a process has made durable, and has not published when it ended.
+ChangesUnpublished(r, event) ==
+    /\ \/ event.shown.epoch # epoch[r]
+       \/ event.value.known # KnownLeader(r)
+       \/ event.value.voted # Nobody /\ voted[r] = Nobody
+    /\ \/ ChangeRole(r, event.shown.epoch)
+       \/ \E c \in Replicas : GrantVoteLate(r, c, event.shown.epoch)
+
+Begins(event) == event.kind \in {"begin", "restart", "swap"}
+
+\* Before a process starts, its configuration may be given the static voters, or lose them.
+ChangeStaticVoters(r, voters) ==
+    /\ ~(InitialVoters \subseteq Replicas) /\ voters \in {{}, InitialVoters} /\ VotersRecords(r) = {}
+    /\ base[r] # voters
+    /\ base' = [base EXCEPT ![r] = voters]
+    /\ UNCHANGED <<durable, log, synced, start, snap, volatile, running, ghosts, spent>>
 
 -----------------------------------------------------------------------------
 (* Replication *)
@@ -241,6 +267,12 @@ TrimTo(r, end) ==
     /\ base' = [base EXCEPT ![r] = VotersAt(r, end)]
     /\ UNCHANGED <<durable, log, synced, snap, volatile, running, ghosts, spent>>
 
+\* A snapshot is damaged and ignored; there is an older one, or the log from its start.
+LoseSnapshot(r, end) ==
+    /\ start[r] <= end /\ end < snap[r].end
+    /\ snap' = [snap EXCEPT ![r] = [end |-> end, voters |-> VotersAt(r, end)]]
+    /\ UNCHANGED <<durable, log, synced, start, base, volatile, running, ghosts, spent>>
+
 \* Like InstallSnapshot: of a leader that has committed all that it has.
 InstallUpTo(f, end) ==
     LET brought == {i \in 1..end : Fetched(f)[i].voters # {}}
@@ -259,9 +291,10 @@ InstallUpTo(f, end) ==
 -----------------------------------------------------------------------------
 (* The trace *)
 
-\* What is shown need not have the voters: a node publishes a new set later.
+\* What is shown need not have the voters: a node publishes a new set later.  A process
+\* begins with the set that it has.
 IsAsShown(r, event) ==
-    /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = {} THEN Shown(r)'.voters ELSE @]
+    /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = {} /\ ~Begins(event) THEN Shown(r)'.voters ELSE @]
     /\ event.value.voters # {} => VotersIn(r)' = event.value.voters
     /\ "lastEpoch" \in DOMAIN event.value => LastEpoch(log'[r]) = event.value.lastEpoch
     /\ "voted" \in DOMAIN event.value => ShownVote(r)' = event.value.voted
@@ -275,6 +308,7 @@ Happens(r, event) ==
       [] event.kind = "swap" -> SwapDisk(event.value.old, r)
       [] event.kind = "role" -> ChangeRole(r, event.shown.epoch)
       [] event.kind = "skip" -> SkipPreVote(r)
+      [] event.kind = "elsewhere" -> FollowElsewhere(r)
       [] event.kind = "leads" -> BecomeLeader(r)
       [] event.kind = "vote" ->
             IF CanGrantVote(r, event.value.candidate, event.value.epoch) THEN GrantVote(r, event.value.candidate)
@@ -303,6 +337,9 @@ CountedFor(r, event) ==
 PrecedesSilently(r, event) ==
     \/ NotePositions(r, CountedFor(r, event))
     \/ event.kind = "prevote" /\ IsToldOfResignation(r)
+    \/ event.kind = "restart" /\ ChangesUnpublished(r, event)
+    \/ Begins(event) /\ ChangeStaticVoters(r, event.shown.voters)
+    \/ Begins(event) /\ "damaged" \in DOMAIN event.value /\ LoseSnapshot(r, event.shown.hw)
     \/ event.kind = "trim" /\ snap[r].end < event.value.to /\ TakeSnapshotUpTo(r, event.value.to)
 
 TraceNext ==
@@ -328,8 +365,8 @@ BrokenProperty ==
 Progress ==
     LET isOutcome == IsLoose /\ at = Len(Trace)
         next == IF isOutcome THEN Trace[at].node ELSE IF at < Len(Trace) THEN Event.node ELSE Nobody
-    IN  /\ at > TLCGet(which) \/ isOutcome =>
-            /\ TLCSet(which, at)
+    IN  /\ at > TLCGet(FollowedTo(which)) \/ isOutcome =>
+            /\ TLCSet(FollowedTo(which), at)
             /\ PrintT(<<"followed", which, at, BrokenProperty, IF next = Nobody THEN <<>> ELSE Shown(next)>>)
         /\ BrokenProperty = "none"
 

@@ -14,6 +14,7 @@ from kraft_trio.tracing.files import TraceFileError, open_trace
 from scripts.common.run import FAILED, command, impossible
 from scripts.model_checking.tlc import SpecificationError, TlcMissingError, jar
 from scripts.trace_checking.checking import LIMIT_S, check
+from scripts.trace_checking.killed import completed
 from scripts.trace_checking.merging import merged
 from scripts.trace_checking.steps import NotTraceableError, steps_of
 
@@ -48,6 +49,11 @@ def main(files: tuple[Path, ...], *, is_quorum: bool, limit_s: float) -> None:
             f"{file}: {verdict.followed} of {verdict.steps} steps are a behaviour of the specification; "
             f"{found.states} states, {found.seconds:.0f} s"
         )
+        if steps.cut is not None:
+            click.echo(
+                f"{file}: not checked from event {steps.cut.sequence} on: {steps.cut.cause}, which the specification "
+                "does not have"
+            )
     sys.exit(FAILED if is_refused else 0)
 
 
@@ -61,7 +67,7 @@ def _merged(files: Sequence[Path]) -> list[TraceEvent]:
     by_node: dict[int | None, list[TraceEvent]] = {}
     for events in sorted(filter(None, map(_events, files)), key=lambda events: events[0].time_us):
         by_node.setdefault(events[0].node, []).extend(events)
-    return merged(by_node.values())
+    return merged(completed(list(by_node.values())))
 
 
 if __name__ == "__main__":

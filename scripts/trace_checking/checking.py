@@ -39,7 +39,7 @@ class Refusal:
         event, node = self.step.event, f"node {self.step.event.node}"
         lines = [
             f"event {event.sequence} at {event.time_us / 1e6:.6f} s cannot be: {node} {_told_step(self.step)}",
-            f"  the trace: after it, {node} {_told(self.step.shown)}",
+            f"  the trace: after it, {node} {_told(self.step.shown)}{_told_role(self.step)}",
             f"  the specification: before, {node} {_told(self.before)}",
         ]
         if self.broken is not None:
@@ -165,6 +165,10 @@ def _told(shown: Shown) -> str:
         f"is {shown.role} in epoch {shown.epoch} with {leader}, log end {shown.end}, synced end {shown.synced}, "
         f"high watermark {shown.hw}, voters {' '.join(sorted(shown.voters))}"
     )
+
+
+def _told_role(step: Step) -> str:
+    return f", voted for {step.voted}, knows leader {step.known_leader}" if step.is_role else ""
 
 
 def _told_step(step: Step) -> str:

@@ -67,7 +67,9 @@ def _event(steps: Steps, step: Step) -> str:
         value += [f"candidate |-> {_text(step.candidate)}", f"epoch |-> {step.candidate_epoch}"]
     if step.old is not None:
         value.append(f"old |-> {_text(step.old)}")
-    if step.event.kind == "append":
+    if step.is_damaged:
+        value.append("damaged |-> TRUE")
+    if step.event.details.get("record_epoch") is not None:
         value.append(f"lastEpoch |-> {step.event.details['record_epoch']}")
     if step.is_role:
         value += [f"voted |-> {_text(step.voted)}", f"known |-> {_text(step.known_leader)}"]

@@ -14,6 +14,9 @@ from kraft_trio.tracing.events import TraceEvent
 NOBODY: Final = "nobody"
 
 _DONE: Final = {"truncate": "truncate", "sync": "sync", "high_watermark": "hw", "trim": "trim"}
+OLD_COPY: Final = "stale disk"
+"""The fault after which a machine runs on an old copy of its directory."""
+
 SKIPPED: Final = "a peer has no pre-votes"
 
 
@@ -53,6 +56,8 @@ class Step:
     """Of a changed disk: the replica that ran before."""
     to: int | None = None
     """Of a snapshot or a trim: its end."""
+    is_damaged: bool = False
+    """Of a start: whether the newest snapshot was found damaged."""
 
     @property
     def is_role(self) -> bool:
@@ -82,6 +87,8 @@ class Steps:
     """Replicas, or node ids if the set is static."""
     offsets: tuple[int, ...]
     """Every offset at which some log has ended.  The specification has one record between two of them."""
+    cut: TraceEvent | None = None
+    """What the specification does not have.  The steps end before it."""
 
     def index(self, offset: int) -> int:
         """The number of records of the specification that are below an offset."""
@@ -109,13 +116,16 @@ class _Node:
     shown: Shown | None = None
     elected: TraceEvent | None = None
     """Its election, until it appends the first batch of its epoch."""
-    skips_pre_vote: bool = False
+    next_role: str = "role"
+    """The kind of its next step of a role."""
     last_role: TraceEvent | None = None
     """The last event of kind role of its process."""
     installed_end: int | None = None
     """The end of a snapshot that has replaced its log just now."""
     has_new_voters: bool = False
     """Whether its log may have voters that it has not published yet."""
+    has_damaged_snapshot: bool = False
+    """Whether it has said so since it ran last."""
 
 
 class _Translation:
@@ -124,15 +134,19 @@ class _Translation:
         self.steps: list[Step] = []
         self._replicas: dict[str, str] = {}
         """The replicas by their keys."""
+        self.cut: TraceEvent | None = None
 
     @property
     def replicas(self) -> list[str]:
         return sorted(self._replicas.values())
 
     def take(self, event: TraceEvent) -> None:
-        if event.node is None:
+        if event.kind == "fault" and event.cause == OLD_COPY:
+            self.cut = self.cut or event
+        if event.node is None or self.cut is not None:
             return
         node = self._nodes.setdefault(event.node, _Node())
+        node.has_damaged_snapshot |= event.kind == "log" and event.cause == "damaged snapshot ignored"
         if event.kind == "start":
             self._end(node)
             node.replica = self._replica(str(event.details["directory_id"]))
@@ -153,7 +167,7 @@ class _Translation:
             # It has died before anybody saw the first record of its epoch.
             shown = _shown(node.elected)
             self._add("leads", node, attrs.evolve(shown, end=shown.end + 1), node.elected)
-        node.replica, node.shown, node.elected, node.skips_pre_vote, node.last_role = None, None, None, False, None
+        node.replica, node.shown, node.elected, node.next_role, node.last_role = None, None, None, "role", None
 
     def _happen(self, node: _Node, event: TraceEvent) -> None:
         if event.kind == "append":
@@ -177,8 +191,8 @@ class _Translation:
                     candidate_epoch=shown.epoch,
                 )
             case "role":
-                is_skipped, node.skips_pre_vote = node.skips_pre_vote, False
-                self._add("skip" if is_skipped and event.role == "Candidate" else "role", node, shown, event)
+                kind, node.next_role = node.next_role, "role"
+                self._add("role" if kind == "skip" and event.role != "Candidate" else kind, node, shown, event)
             case "append":
                 kind = "append" if node.elected is None else "leads"
                 node.elected = None
@@ -193,7 +207,7 @@ class _Translation:
             case "trim":
                 self._add("trim", node, shown, event, to=_int(event.details["to"]))
             case "log" if event.cause == "role":
-                node.skips_pre_vote = event.details["role"] == "Candidate" and event.details["reason"] == SKIPPED
+                node.next_role = _next_role(event)
             case "log" if event.cause == "vote requested" and event.details["granted"]:
                 self._add(
                     "prevote" if event.details["pre_vote"] else "vote",
@@ -225,7 +239,9 @@ class _Translation:
             self._add("restart", node, shown, event)
         else:
             self._add("swap", node, shown, event, old=node.last)
-        node.last = node.replica
+        if node.has_damaged_snapshot:
+            self.steps[-1] = attrs.evolve(self.steps[-1], is_damaged=True)
+        node.last, node.has_damaged_snapshot = node.replica, False
 
     def _add(
         self,
@@ -242,6 +258,12 @@ class _Translation:
         assert node.replica is not None
         node.shown = shown
         self.steps.append(Step(kind, node.replica, shown, event, voters, candidate, candidate_epoch, old, to))
+
+
+def _next_role(event: TraceEvent) -> str:
+    if event.details["role"] == "Candidate" and event.details["reason"] == SKIPPED:
+        return "skip"
+    return "elsewhere" if event.details["by"] == "LEADER_MOVED" else "role"
 
 
 def _voted(event: TraceEvent) -> str:
@@ -267,11 +289,10 @@ def _shown(event: TraceEvent) -> Shown:
     assert event.role is not None
     assert event.log_end is not None
     assert event.synced_end is not None
-    is_told = event.role in ("Leader", "Follower", "Unattached") and event.leader is not None
     return Shown(
         event.epoch,
         event.role,
-        str(event.leader) if is_told else NOBODY,
+        str(event.leader) if event.role in ("Leader", "Follower") else NOBODY,
         event.log_end,
         event.synced_end,
         event.high_watermark or 0,
@@ -300,7 +321,7 @@ def steps_of(events: Iterable[TraceEvent]) -> Steps:
     )
     bootstrap = next((step.voters for step in steps if step.kind == "leads"), frozenset())
     initial_voters = bootstrap or frozenset(steps[0].shown.voters)
-    return Steps(tuple(_split(steps, ordered)), replicas, first, initial_voters, ordered)
+    return Steps(tuple(_split(steps, ordered)), replicas, first, initial_voters, ordered, translation.cut)
 
 
 def _list(value: object) -> list[object]:

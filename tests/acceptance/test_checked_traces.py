@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from scripts.model_checking.tlc import TlcMissingError, jar
-from scripts.trace_checking.checking import check
-from scripts.trace_checking.merging import merged
-from scripts.trace_checking.steps import steps_of
 from tests.acceptance.conftest import MakeQuorum
-from tests.acceptance.test_node_traces import read, start, trace_of
+from tests.acceptance.traced_quorum import (
+    DISTURBANCES,
+    Disturbance,
+    checked,
+    disturb,
+    kill_leader,
+    start_all,
+    stop_leader,
+    take_snapshots,
+    writing,
+)
+
+NIGHTLY_RUNS = 20
+NIGHTLY_DISTURBANCES = 5
 
 
 @pytest.fixture
@@ -24,27 +34,28 @@ def tlc_jar() -> Path:
 
 
 @pytest.mark.rotating(5)
-def test_a_leader_stops_and_comes_back(make_quorum: MakeQuorum, tlc_jar: Path) -> None:
+@pytest.mark.parametrize("disturbance", [stop_leader, kill_leader], ids=lambda disturbance: disturbance.__name__)
+def test_a_leader_goes_and_comes_back(make_quorum: MakeQuorum, tlc_jar: Path, disturbance: Disturbance) -> None:
     quorum = make_quorum()
-    for node in quorum.nodes.values():
-        start(node)
-    for node in quorum.nodes.values():
-        node.wait_until_listening()
+    start_all(quorum)
     quorum.produce(["a", "b"])
-    leader = quorum.leader()
-    assert leader.stop(signal.SIGTERM) == 0
+    disturb(quorum, disturbance, Random(0))
     quorum.produce(["c"])
-    start(leader)
-    leader.wait_until_listening()
-    quorum.produce(["d"])
-    quorum.wait_until_caught_up()
-    for node in quorum.nodes.values():
-        assert node.stop(signal.SIGTERM) == 0
-    traces = []
-    for node in quorum.nodes.values():
-        # The file of an earlier process has been renamed.
-        paths = [Path(f"{trace_of(node)}.1"), trace_of(node)]
-        traces.append([event for path in paths if path.exists() for event in read(path)[1]])
-    [verdict] = check(tlc_jar, [steps_of(merged(traces))]).verdicts
+    verdict = checked(quorum, tlc_jar)
+    assert verdict.refusal is None, verdict.refusal.told()
+    assert verdict.followed == verdict.steps > 50
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(NIGHTLY_RUNS))
+def test_disturbed_quorums(make_quorum: MakeQuorum, tlc_jar: Path, seed: int) -> None:
+    """Three voters and two observers, with a writer, are killed, stopped, reassigned, and take snapshots."""
+    random = Random(seed)
+    quorum = make_quorum(3, 2, kraft_state_machine="latest-by-key")
+    start_all(quorum)
+    with writing(quorum):
+        for disturbance in (*random.choices(DISTURBANCES, k=NIGHTLY_DISTURBANCES), take_snapshots, kill_leader):
+            disturb(quorum, disturbance, random)
+    verdict = checked(quorum, tlc_jar)
     assert verdict.refusal is None, verdict.refusal.told()
     assert verdict.followed == verdict.steps > 50

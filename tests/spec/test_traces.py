@@ -15,13 +15,21 @@ from kraft_trio.tracing.files import TraceHeader, TraceWriter
 from scripts.model_checking.tlc import TlcMissingError, jar
 from scripts.trace_checking import __main__ as command
 from scripts.trace_checking.checking import check
+from scripts.trace_checking.killed import completed
 from scripts.trace_checking.merging import merged
 from scripts.trace_checking.steps import steps_of
 from tests.spec.traced import changed, moved, planned
 
 STATIC = PlanOptions(voters=3, observers=0, duration_us=8_000_000, profiles=("network", "process"))
-IN_GATE = (1, 2)
-NIGHTLY_SEEDS = 30
+IN_GATE = (1, 2, 4, 7, 20)
+"""Their voters are static; those of the next five are in the log."""
+IN_GATE_TOO = (3, 17, 25, 26, 27)
+KILLED_IN_GATE = 2
+NIGHTLY_SEEDS = 200
+KILLED_NIGHTLY = [seed for seed in range(1, 25) if seed not in (15, 22)]
+"""In the other two, a node is killed while it campaigns, or after it has resigned."""
+UNWRITTEN_US = 200_000
+"""A node writes its trace so often."""
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +88,25 @@ def apart(events: Sequence[TraceEvent]) -> list[list[TraceEvent]]:
     ]
 
 
+def killed(events: Sequence[TraceEvent]) -> list[list[TraceEvent]]:
+    """The events of each node, without the last ones of each process that was killed."""
+    found = []
+    for node in (1, 2, 3):
+        own: list[TraceEvent] = []
+        runs = False
+        for event in events:
+            if event.node != node:
+                continue
+            runs = event.kind == "start" or runs
+            if runs and event.kind == "end" and event.cause == "killed":
+                runs = False
+                own = [earlier for earlier in own if earlier.time_us <= event.time_us - UNWRITTEN_US]
+            elif runs:
+                own.append(event)
+        found.append(own)
+    return found
+
+
 FALSE = (committed_before_it_is_synced, fetched_before_it_is_appended, voted_twice, lost_a_synced_record)
 
 
@@ -88,14 +115,18 @@ def test_true_and_false_traces(tlc_jar: Path) -> None:
     true = [planned(seed, STATIC) for seed in IN_GATE]
     false = [make(true[0]) for make in FALSE]
     cut = [events[: events.index(culprit) + 2] for events, culprit in false]
-    # The same events in a file for each node, with clocks that are seconds apart.
-    true.append(merged(apart(true[0])))
+    # The same events in a file for each node, with clocks that are seconds apart, and as if nodes had been killed.
+    true += [merged(apart(true[0])), *(merged(completed(killed(events))) for events in true[:KILLED_IN_GATE])]
     found = check(tlc_jar, [steps_of(events) for events in (*true, *cut)])
-    assert [verdict.refusal for verdict in found.verdicts[: len(true)]] == [None] * 3
-    assert all(verdict.followed == verdict.steps > 100 for verdict in found.verdicts[: len(true)])
+    assert [verdict.refusal for verdict in found.verdicts[: len(true)]] == [None] * len(true)
+    assert all(verdict.followed == verdict.steps > 80 for verdict in found.verdicts[: len(true)])
     for make, verdict, (_, culprit) in zip(FALSE, found.verdicts[len(true) :], false, strict=True):
         assert verdict.refusal is not None, make.__name__
         assert verdict.refusal.step.event == culprit, make.__name__
+    others = [planned(seed, STATIC) for seed in IN_GATE_TOO]
+    others += [merged(completed(killed(events))) for events in others[:KILLED_IN_GATE]]
+    verdicts = check(tlc_jar, [steps_of(events) for events in others]).verdicts
+    assert [verdict.refusal for verdict in verdicts] == [None] * len(others)
     refusal = found.verdicts[len(true) + FALSE.index(fetched_before_it_is_appended)].refusal
     assert refusal is not None
     assert refusal.told().splitlines() == [
@@ -113,6 +144,16 @@ def test_true_and_false_traces(tlc_jar: Path) -> None:
 def test_seeds_with_every_fault(tlc_jar: Path, seed: int) -> None:
     steps = steps_of(planned(seed, PlanOptions(duration_us=20_000_000)))
     [verdict] = check(tlc_jar, [steps]).verdicts
+    assert verdict.refusal is None, verdict.refusal.told()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", KILLED_NIGHTLY)
+def test_seeds_with_killed_nodes(tlc_jar: Path, seed: int) -> None:
+    events = planned(seed, STATIC)
+    cut = killed(events)
+    assert sum(map(len, cut)) < len(events) - 20
+    [verdict] = check(tlc_jar, [steps_of(merged(completed(cut)))]).verdicts
     assert verdict.refusal is None, verdict.refusal.told()
 
 
