@@ -33,7 +33,6 @@ def tlc_jar() -> Path:
         pytest.skip(str(missing))
 
 
-@pytest.mark.rotating(5)
 @pytest.mark.parametrize("disturbance", [stop_leader, kill_leader], ids=lambda disturbance: disturbance.__name__)
 def test_a_leader_goes_and_comes_back(make_quorum: MakeQuorum, tlc_jar: Path, disturbance: Disturbance) -> None:
     quorum = make_quorum()
