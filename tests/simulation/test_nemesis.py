@@ -31,7 +31,7 @@ VERBS = {
     },
     "process": {
         *("kill", "stop", "restart", "pause", "resume", "start", "campaign", "strike-leader", "heal", "transfer"),
-        "resign",
+        *("resign", "strike-at"),
     },
     "disk": {
         *("crash", "crash-in", "start", "restart", "slow-disk", "fail-sync", "fail-write", "full-disk", "free-disk"),

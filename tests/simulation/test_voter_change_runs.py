@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from kraft_trio.actors.membership.voter_change import VoterChangeSteps
+from kraft_trio.protocol.roles import Resigned
 from kraft_trio.simulation.campaign.seed_run import run_plan
 from kraft_trio.simulation.cluster import Cluster, simulate
 from kraft_trio.simulation.facts.history import Operation, Outcome
@@ -246,6 +247,37 @@ class TestStrikeInTheMiddle:
             began_s, listeners = cluster.now_s, len(cluster.trace.listeners)
             await take(cluster, "strike-leader kill mid-change")
             assert cluster.now_s == pytest.approx(began_s + 1)
+            assert list(cluster.nodes) == [1, 2, 3]
+            assert len(cluster.trace.listeners) == listeners
+
+        on_cluster(main)
+
+
+class TestStrikeAtAnAction:
+    def test_the_node_is_struck_before_it_does_anything_else(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1", "add-voter 4 nowait")
+            log = cluster.nodes[1].log
+            await take(cluster, "strike-at AddVoter kill")
+            assert 1 not in cluster.nodes
+            assert log.voters.voters.ids == (1, 2, 3, 4)
+            assert log.synced_end_offset < log.end_offset
+
+        on_cluster(main, observers=1)
+
+    def test_a_leader_resigns_when_it_has_appended_a_change(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1", "remove-voter 3 nowait", "strike-at RemoveVoter resign")
+            assert isinstance(cluster.nodes[1].view.role, Resigned)
+
+        on_cluster(main)
+
+    def test_nobody_is_struck_where_nobody_acts(self) -> None:
+        async def main(cluster: Cluster) -> None:
+            await take(cluster, "elect 1")
+            began_s, listeners = cluster.now_s, len(cluster.trace.listeners)
+            await take(cluster, "strike-at Truncate kill")
+            assert cluster.now_s == pytest.approx(began_s + 3)
             assert list(cluster.nodes) == [1, 2, 3]
             assert len(cluster.trace.listeners) == listeners
 

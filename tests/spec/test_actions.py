@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from kraft_trio.simulation.campaign.actions import ACTIONS, PAIRS
 from kraft_trio.simulation.campaign.reached import REACHABLE, name_of_pair, packed, unpacked
 from kraft_trio.simulation.campaign.seed_run import run_plan
+from kraft_trio.simulation.facts.actions import ACTIONS, PAIRS
 from kraft_trio.simulation.faults.nemesis import PlanOptions, make_plan
 from kraft_trio.tracing.events import TraceEvent
 from scripts.model_checking.models import SPEC

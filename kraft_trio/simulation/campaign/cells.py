@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from kraft_trio.protocol.types import ReplicaKey
-from kraft_trio.simulation.campaign.actions import ROLES
+from kraft_trio.simulation.facts.actions import ROLES
 from kraft_trio.simulation.facts.replica import Replica
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.facts.voter_sets import LoggedVoters, is_member

@@ -8,11 +8,11 @@ from html import escape
 from itertools import groupby, product
 from typing import Final
 
-from kraft_trio.simulation.campaign.actions import ACTIONS, PAIRS, ROLES
 from kraft_trio.simulation.campaign.cells import CELLS, MESSAGES, SITUATIONS
 from kraft_trio.simulation.campaign.reached import REACHABLE, name_of_cell, name_of_pair
 from kraft_trio.simulation.campaign.search import Search
 from kraft_trio.simulation.campaign.strata import name_of
+from kraft_trio.simulation.facts.actions import ACTIONS, PAIRS, ROLES
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #ccc; --none: #f3d9d6; --heat: 33, 102, 172; }

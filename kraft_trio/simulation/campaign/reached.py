@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kraft_trio.simulation.campaign.actions import ACTIONS, PAIRS, ActionCoverage
 from kraft_trio.simulation.campaign.cells import CELLS, Cell, CellCoverage
+from kraft_trio.simulation.facts.actions import ACTIONS, PAIRS, ActionCoverage
 from kraft_trio.simulation.facts.run_facts import RunFacts
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.world import World

@@ -276,6 +276,7 @@ def _faults(
     if PROCESS in profiles:
         process_faults.transfers(timeline, random.Random(f"{header.seed}/transfers"))
         process_faults.resignations(timeline, random.Random(f"{header.seed}/resignations"))
+        process_faults.strikes_at_actions(timeline, random.Random(f"{header.seed}/strikes"))
     if DISK in profiles:
         disk_faults.old_copies(timeline, random.Random(f"{header.seed}/old-copies"))
         disk_faults.blank_majority(timeline, random.Random(f"{header.seed}/blank-majority"))

@@ -16,6 +16,9 @@ MOST_RESIGNATIONS: Final = 4
 TRANSFERRING: Final = 0.2
 """The share of the runs in which the leadership is transferred, if process faults are selected."""
 MOST_TRANSFERS: Final = 6
+STRIKING: Final = 0.15
+"""The share of the runs in which nodes are struck at actions of the specification, if process faults are selected."""
+MOST_STRIKES: Final = 8
 LONGEST_JUMP_US: Final = 30 * 86_400 * SECOND_US
 """How far a clock may be wrong."""
 
@@ -115,6 +118,23 @@ def resignations(timeline: Timeline, source: random.Random) -> None:
     if source.random() < RESIGNING:
         for _ in range(source.randint(1, MOST_RESIGNATIONS)):
             timeline.add(source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US, election.resign())
+
+
+def strikes_at_actions(timeline: Timeline, source: random.Random) -> None:
+    """In some runs, nodes are struck when they take some action.  So any two actions can be neighbours."""
+    if source.random() >= STRIKING:
+        return
+    everyone = timeline.node_ids
+    for _ in range(source.randint(1, MOST_STRIKES)):
+        at_us = source.randrange(timeline.duration_us // MILLISECOND_US) * MILLISECOND_US
+        answer = source.choice(tuple(runs.ANSWERS))
+        timeline.add(at_us, runs.strike_at(source.choice(runs.STRUCK), answer))
+        if answer in runs.BLOWS:
+            is_cut = answer in ("isolate", "stall", "mute")
+            end = (
+                network.heal() if is_cut else process.resume(everyone) if answer == "pause" else process.start(everyone)
+            )
+            timeline.add(at_us + source.randrange(100 * MILLISECOND_US, 10 * SECOND_US, MILLISECOND_US), end)
 
 
 @fault("versions", min_nodes=2)

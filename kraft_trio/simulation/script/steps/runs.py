@@ -9,11 +9,13 @@ import trio
 
 from kraft_trio.simulation.clients.workload import Workload
 from kraft_trio.simulation.cluster import Cluster
+from kraft_trio.simulation.facts.actions import ACTIONS, ActionCoverage
 from kraft_trio.simulation.network.message import Message
 from kraft_trio.simulation.script.parts import Duration, Number, choice
 from kraft_trio.simulation.script.recovery import demands
 from kraft_trio.simulation.script.recovery.recover import recover as recover_from_faults
 from kraft_trio.simulation.script.step import Step, step
+from kraft_trio.simulation.script.steps import election
 from kraft_trio.simulation.script.steps.disk import demand_directory_ids, insert_blank_disk
 from kraft_trio.simulation.script.steps.network import isolate, mute
 from kraft_trio.simulation.script.steps.process import crash, kill, pause
@@ -25,6 +27,9 @@ CHANGED_WITHIN_S: Final = 1.0
 
 FETCHED_WITHIN_S: Final = 3.0
 """How long a step waits for a piece of a snapshot."""
+
+ACTED_WITHIN_S: Final = 3.0
+"""How long a step waits for an action."""
 
 
 async def leader_appends_voters(cluster: Cluster) -> bool:
@@ -67,6 +72,26 @@ async def piece_arrives(cluster: Cluster) -> int | None:
     return fetchers[0] if fetchers else None
 
 
+async def node_acts(cluster: Cluster, action: str) -> int | None:
+    """Wait for a node to take that action.  Returns its id at that moment, or None after ACTED_WITHIN_S."""
+    actors: list[int] = []
+    has_acted = trio.Event()
+
+    def look(node_id: int, taken: str) -> None:
+        if taken == action:
+            actors.append(node_id)
+            has_acted.set()
+
+    actions = ActionCoverage(cluster.facts, on_taken=look)
+    cluster.trace.listeners.append(actions.heard)
+    try:
+        with trio.move_on_after(ACTED_WITHIN_S):
+            await has_acted.wait()
+    finally:
+        cluster.trace.listeners.remove(actions.heard)
+    return actors[0] if actors else None
+
+
 def _is_not_the_last(response: FetchSnapshotResponse) -> bool:
     return 0 < response.position + len(response.unaligned_records) < response.size
 
@@ -87,6 +112,18 @@ BLOWS: Final[Mapping[str, Callable[[int], Step]]] = {
 }
 """What a strike does to a node."""
 Blow = Annotated[str, choice(*BLOWS)]
+
+ANSWERS: Final[Mapping[str, Callable[[int], Step]]] = {
+    **BLOWS,
+    "resign": lambda _node: election.resign(),
+    "campaign": election.campaign,
+}
+"""What can happen to a node that has just taken an action: a blow, that the leader resigns, that it campaigns."""
+Answer = Annotated[str, choice(*ANSWERS)]
+
+STRUCK: Final = tuple(action for action in ACTIONS if action not in ("Restart", "SwapDisk", "EndQuorumEpoch"))
+"""The actions that a strike can wait for: those that a node's events show by themselves."""
+Action = Annotated[str, choice(*STRUCK)]
 
 
 @step
@@ -160,6 +197,17 @@ async def strike_fetcher(cluster: Cluster, blow: Blow) -> None:
     fetcher = await piece_arrives(cluster)
     if fetcher is not None:
         await BLOWS[blow](fetcher).take(cluster)
+
+
+@step
+async def strike_at(cluster: Cluster, action: Action, answer: Answer) -> None:
+    """Harms the next node that takes an action of the specification, within three seconds.
+
+    `resign` has the leader resign instead, and `campaign` has the node campaign.
+    """
+    node = await node_acts(cluster, action)
+    if node is not None:
+        await ANSWERS[answer](node).take(cluster)
 
 
 @step

@@ -6,7 +6,7 @@ behaviour; this only counts, so it needs no TLC and costs little.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from types import MappingProxyType
 from typing import Final
@@ -119,6 +119,8 @@ class ActionCoverage:
     actions: set[str] = attrs.field(factory=set)
     pairs: set[tuple[str, str]] = attrs.field(factory=set)
     """Actions of a node with the one that it took next."""
+    on_taken: Callable[[int, str], object] = lambda _node, _action: None
+    """Called with the id of a node and the action that it takes, in the same step."""
     _nodes: dict[int, _Node] = attrs.field(factory=dict)
 
     def heard(self, event: TraceEvent) -> None:
@@ -130,7 +132,7 @@ class ActionCoverage:
             node = self._nodes[event.node] = _Node()
         action = self._action(node, event)
         if action is not None:
-            self._taken(node, action)
+            self._taken(event.node, node, action)
 
     def delivered(self, message: Message) -> None:
         """Take in a message that a node has received: a follower that is told of a resignation leaves no event."""
@@ -142,13 +144,14 @@ class ActionCoverage:
         view = replica.view
         is_told = (view.epoch, view.leader_id) == (request.leader_epoch, request.leader_id)
         if type(view.role).__name__ == _F and is_told and replica.key.id in self._nodes:
-            self._taken(self._nodes[replica.key.id], "EndQuorumEpoch")
+            self._taken(replica.key.id, self._nodes[replica.key.id], "EndQuorumEpoch")
 
-    def _taken(self, node: _Node, action: str) -> None:
+    def _taken(self, node_id: int, node: _Node, action: str) -> None:
         self.actions.add(action)
         if node.last is not None:
             self.pairs.add((node.last, action))
         node.last = action
+        self.on_taken(node_id, action)
 
     def _action(self, node: _Node, event: TraceEvent) -> str | None:
         kind = event.kind
