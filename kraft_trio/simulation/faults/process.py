@@ -16,7 +16,7 @@ MOST_RESIGNATIONS: Final = 4
 TRANSFERRING: Final = 0.2
 """The share of the runs in which the leadership is transferred, if process faults are selected."""
 MOST_TRANSFERS: Final = 6
-STRIKING: Final = 0.15
+STRIKING: Final = 0.3
 """The share of the runs in which nodes are struck at actions of the specification, if process faults are selected."""
 MOST_STRIKES: Final = 8
 LONGEST_JUMP_US: Final = 30 * 86_400 * SECOND_US
