@@ -16,16 +16,12 @@ import attrs
 from kraft_trio.storage.disk.disk import Disk
 from kraft_trio.storage.disk.record_thread import OffLoop, RecordThread
 from kraft_trio.storage.disk.syncs_in_place import SyncsInPlace
+from kraft_trio.system import clocks
 from kraft_trio.wire.network import Network
 
 
 def _system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _system_clock_s() -> float:
-    """On Linux, it also counts the time for which the machine was suspended."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _unwatched(_node: object) -> None:
@@ -50,7 +46,7 @@ class Environment:
     wall_clock_ms: Callable[[], int] = _system_clock_ms
     """Milliseconds since 1970, for what a node writes or reports: timestamps, request ids, traces, events and metrics.
     No timeout of the quorum depends on it."""
-    clock_s: Callable[[], float] = _system_clock_s
+    clock_s: Callable[[], float] = clocks.clock_s
     """Seconds on a clock that never stops or jumps, for read leases only."""
     secret_bits: Callable[[int], int] = secrets.randbits
     """Returns the given number of unguessable random bits, for the ids of producers, requests, processes and

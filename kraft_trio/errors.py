@@ -23,6 +23,10 @@ class KraftError(Exception):
     """Exit code of a `kraft` command that ends with this error."""
 
 
+class UnsupportedSystemError(KraftError):
+    """What was imported does not run on this operating system."""
+
+
 class ConfigError(KraftError):
     """A configuration key or command-line value that cannot be used."""
 

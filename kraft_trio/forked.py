@@ -42,4 +42,5 @@ def _close_all() -> None:
         close(owner)
 
 
-os.register_at_fork(after_in_child=_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)

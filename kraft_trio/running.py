@@ -39,6 +39,7 @@ from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
 from kraft_trio.storage.log.static_voters import check_static_voters
 from kraft_trio.surfacing import raise_as_it_is, raise_in_coroutine, surfacing
+from kraft_trio.system.signals import ENDS, HANGUP, has_terminal
 from kraft_trio.tracing.event_feed import EventFeed
 from kraft_trio.tracing.node_trace import NodeTrace, node_trace
 
@@ -345,10 +346,8 @@ async def run_node(
     The node runs in the context that `serving` makes of it, if given: what it serves starts there, and stops before the
     node does.
     """
-    had_terminal = _has_terminal()
-    ends = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        ends.append(signal.SIGHUP)
+    had_terminal = has_terminal()
+    ends = ENDS if signal.getsignal(HANGUP) == signal.SIG_IGN else (*ENDS, HANGUP)
     failed: Exception | None = None
     with trio.open_signal_receiver(*ends) as signals:
         async with trio.open_nursery() as nursery:
@@ -377,7 +376,7 @@ async def run_node(
 async def _until_told_to_stop(signals: AsyncIterator[int], node: Node[Any, Any], *, had_terminal: bool) -> None:
     async for received in signals:
         name = signal.Signals(received).name
-        if received != signal.SIGHUP or (had_terminal and not _has_terminal()):
+        if received != HANGUP or (had_terminal and not has_terminal()):
             log.info("stopping", signal=name)
             return
         files = node.tree.security_files
@@ -385,16 +384,7 @@ async def _until_told_to_stop(signals: AsyncIterator[int], node: Node[Any, Any],
         reload_all(files)
 
 
-def _has_terminal() -> bool:
-    """Whether the process has a controlling terminal.  It loses it when the terminal closes."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
-
-
 async def _cancel_at_next_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
     async for received in signals:
-        if received != signal.SIGHUP:
+        if received != HANGUP:
             scope.cancel()

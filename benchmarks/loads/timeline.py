@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import socket
 import sys
@@ -24,6 +23,7 @@ import structlog
 import trio
 
 from kraft_trio import load_config, open_node
+from kraft_trio.storage.disk import real_disk
 
 KEPT: Final = 100_000
 VALUE: Final = b"x" * 1024
@@ -50,7 +50,7 @@ class Recorder(trio.abc.Instrument):
             setattr(socket.socket, method, self._noting("sent", getattr(socket.socket, method)))
         for method in ("recv", "recv_into"):
             setattr(socket.socket, method, self._noting("received", getattr(socket.socket, method)))
-        os.fdatasync = self._timing(os.fdatasync)
+        real_disk.sync_data = self._timing(real_disk.sync_data)
 
     def _noting(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def noted(connection: socket.socket, *arguments: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -35,6 +34,7 @@ from kraft_trio.simulation.faults.nemesis import PROFILES, PlanOptions, make_pla
 from kraft_trio.simulation.script.parts import duration_from_text
 from kraft_trio.simulation.script.run import ScriptOutcome, run_script
 from kraft_trio.simulation.script.script import Script, StepLine, read_script
+from kraft_trio.system.machine import processors
 
 _SEED_IN_PATH = "{seed}"
 _OUT = "Keep results and the traces of failing seeds as Parquet; a later run continues there."
@@ -165,7 +165,7 @@ def simulate(
         raise click.UsageError(f"--history and {'--spark' if spark else '--out'} exclude each other", context)
     request = _Request(
         SeedRuns(_plan_options(nodes, observers, duration, faults, clique, witness, state_machine, serde)),
-        jobs or len(os.sched_getaffinity(0)),
+        jobs or processors(),
         trace,
         ndjson,
         messages,

@@ -9,6 +9,7 @@ from typing import Final
 from kraft_trio.errors import AddressError
 from kraft_trio.forked import when_forked
 from kraft_trio.protocol.types import Endpoint
+from kraft_trio.system.connections import end_when_stuck
 
 BACKLOG: Final = 128
 STUCK_TIMEOUT_MS: Final = 120_000
@@ -26,7 +27,6 @@ def bound(key: str, endpoint: Endpoint, scheme: str = "HTTP") -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise AddressError(f"{key}={scheme}://{endpoint}: cannot be bound: {reason}") from error
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_TIMEOUT_MS)
+    end_when_stuck(listening, STUCK_TIMEOUT_MS)
     when_forked(listening, socket.socket.close)
     return listening

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Final
 from kraft_trio.config.sasl_fields import SCRAM_MECHANISMS
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.scram_credential import ScramCredential
+from kraft_trio.system.durability import sync_all
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _BYTES: Final = ("salt", "stored_key", "server_key")
@@ -60,7 +62,7 @@ def add_to_scram_file(path: str, added: Iterable[ScramCredential]) -> None:
             file.write(text)
             file.flush()
             _give_to_owner(path, descriptor)
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         os.replace(written, path)
     except OSError as error:
         with suppress(OSError):
@@ -73,7 +75,7 @@ def _give_to_owner(path: str, descriptor: int) -> None:
 
     Raises OSError.
     """
-    if os.geteuid() == 0:
+    if sys.platform != "win32" and os.geteuid() == 0:
         owner = os.stat(path if os.path.lexists(path) else os.path.dirname(os.path.abspath(path)))
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -16,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from kraft_trio.config.tls_fields import TLS_KEY_OF_FIELD, TlsFields
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.cipher_suites import openssl_name
+from kraft_trio.system.memory_files import as_file
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_2_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -97,7 +94,7 @@ def _set_up(context: ssl.SSLContext, tls: TlsFields, store: KeyStore | None) -> 
             raise _refused("cipher_suites", ",".join(tls.cipher_suites), str(error)) from error
     if store is not None:
         try:
-            with _as_file(store.pem) as path:
+            with as_file(store.pem) as path:
                 # Without a password OpenSSL would ask the terminal.
                 context.load_cert_chain(path, password=store.password)
         except (ssl.SSLError, OSError) as error:
@@ -146,20 +143,6 @@ def _read(field: str, path: str) -> bytes:
             return file.read()
     except OSError as error:
         raise _refused(field, path, error.strerror or str(error)) from error
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL can read the content, in memory if the system has such files."""
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("keystore", os.MFD_CLOEXEC), "wb", buffering=0) as file:
-            file.write(content)
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
 
 
 def _reason(error: OSError, pem: bytes) -> str:

@@ -14,26 +14,13 @@ from typing import Final
 import trio
 
 from kraft_trio.forked import when_forked
+from kraft_trio.system.connections import closed_by_peer, probe_when_idle
 from kraft_trio.wire.network import ImmediateStream
 
 RECEIVE_BYTES = 64 * 1024
 
 _MAX_PARTS: Final = 1024
 """IOV_MAX of Linux."""
-
-_CLOSED_BY_PEER: Final = (b"\x07", b"\x08")
-"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux, as TCP_INFO begins with them."""
-
-
-def _give_up_on_vanished_peers(connected: socket.socket) -> None:
-    """Let the kernel probe an idle peer.  The connection ends about 90 s after the peer loses its power or its route.
-
-    Without the probes, such a connection would count towards the limits for ever.
-    """
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _peer_host(connected: socket.socket) -> str:
@@ -52,7 +39,7 @@ class TcpStream(ImmediateStream):
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _give_up_on_vanished_peers(connected)
+        probe_when_idle(connected)
         self._socket = connected
         when_forked(connected, socket.socket.close)
         self.peer_host = _peer_host(connected)
@@ -66,7 +53,9 @@ class TcpStream(ImmediateStream):
         """Give the kernel as many bytes as it takes without waiting, and return how many it took."""
         self._check_open()
         try:
-            return self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts[:_MAX_PARTS])
+            if len(parts) == 1:
+                return self._socket.send(parts[0])
+            return self._socket.sendmsg(parts[:_MAX_PARTS])  # type: ignore[attr-defined,no-any-return,unused-ignore]
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -121,9 +110,7 @@ class TcpStream(ImmediateStream):
             raise trio.BrokenResourceError(f"connection broken: {error}") from error
 
     def peer_has_closed(self) -> bool:
-        if self._socket.fileno() < 0 or not hasattr(socket, "TCP_INFO"):
-            return False
-        return self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) in _CLOSED_BY_PEER
+        return self._socket.fileno() >= 0 and closed_by_peer(self._socket)
 
     async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         self._check_open()

@@ -11,7 +11,7 @@ from tests.support.programs import run
 
 PAGE_FAULTS = """
 import resource
-from kraft_trio.cli.serving.freed_memory import keep_freed_memory
+from kraft_trio.system.freed_memory import keep_freed_memory
 keep_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.real_disk import RealDisk
 
 
@@ -27,7 +27,7 @@ async def test_a_later_sync_does_not_succeed_after_an_earlier_failure(
             raise OSError(errno.EIO, "Input/output error")
 
         with monkeypatch.context() as failing:
-            failing.setattr(os, "fdatasync", fails)
+            failing.setattr(real_disk, "sync_data", fails)
             with pytest.raises(OSError, match="Input/output"):
                 await file.sync()
         with pytest.raises(OSError, match="Input/output"):
@@ -66,7 +66,7 @@ async def test_a_sync_in_place_beside_a_failing_one_does_not_succeed(
             await trio.to_thread.run_sync(file.sync_now)
         failures.append("in place")
 
-    monkeypatch.setattr(os, "fdatasync", fails_once)
+    monkeypatch.setattr(real_disk, "sync_data", fails_once)
     disk = RealDisk()
     file = disk.open(str(tmp_path / "file"), create=True)
     try:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kraft_trio.errors import AlreadyLockedError
-from kraft_trio.storage.disk import real_lock
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.disk.real_lock import command_text, lock_file
+from kraft_trio.system import file_locks
 
 LIKE_JAVA = """
 import fcntl, sys
@@ -97,7 +97,7 @@ def test_holder_that_the_system_does_not_tell_is_not_named(
     disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = disk.lock(str(tmp_path / ".lock"))
-    monkeypatch.setattr(real_lock, "_flock_holder", lambda *_: None)
+    monkeypatch.setattr(file_locks, "flock_holder", lambda *_: None)
     with pytest.raises(AlreadyLockedError, match="the lock is held already; one node at a time"):
         disk.lock(str(tmp_path / ".lock"))
     lock.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -13,6 +12,7 @@ import trio
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
+from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.disk import DiskFile
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, PAUSE, SyncsInPlace
@@ -101,15 +101,15 @@ async def test_only_a_sync_that_may_block_does_without_the_thread(
 ) -> None:
     log = open_log(tmp_path, SyncsInPlace(lambda: 0) if has_policy else None)
     syncing_threads: list[int] = []
-    fdatasync = os.fdatasync
+    sync_data = real_disk.sync_data
 
     def noting(descriptor: int) -> None:
         syncing_threads.append(threading.get_ident())
-        fdatasync(descriptor)
+        sync_data(descriptor)
 
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with monkeypatch.context() as watched:
-        watched.setattr(os, "fdatasync", noting)
+        watched.setattr(real_disk, "sync_data", noting)
         assert await log.sync(may_block=may_block) == log.synced_end_offset == 1
     assert len(syncing_threads) == 1
     assert (syncing_threads[0] == threading.get_ident()) == (has_policy and may_block)
@@ -123,7 +123,7 @@ async def test_a_failure_in_place_poisons_the_log(tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
-    monkeypatch.setattr(os, "fdatasync", fails)
+    monkeypatch.setattr(real_disk, "sync_data", fails)
     with pytest.raises(StorageFailure, match="Input/output"):
         await log.sync(may_block=True)
     assert log.poisoned is not None

@@ -81,7 +81,8 @@ def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBat
     A complete batch with a bad CRC or bad records carries its problem, and the dump continues after it.  Anything that
     is not a batch ends the dump.  Raises OSError when the file cannot be read.
     """
-    with closing(RealDisk().open_to_read(path)) as file, file.view() as buffer:
+    opened: DiskFile = RealDisk().open_to_read(path)
+    with closing(opened) as file, file.view() as buffer:
         yield from _dump_buffer(file, buffer, metadata_frames)
 
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import resource
 from typing import Final
 
 import attrs
 
 from kraft_trio.config import NodeConfig
 from kraft_trio.logs import get_logger
+from kraft_trio.system import descriptors
 
 log = get_logger(__name__)
 
 HEADROOM: Final = 96
 """Descriptors that connections never take: the log's segments, snapshots, directories, the node's own connections."""
-ENOUGH: Final = 2**20
 
 
 def raise_open_file_limit() -> int:
     """Raise this process's soft limit to its hard limit if possible.  Returns the soft limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-        except (OSError, ValueError) as error:
-            log.warning("limit of open files cannot be raised", limit=soft, reason=str(error))
-    return ENOUGH if soft == resource.RLIM_INFINITY else soft
+    limit, reason = descriptors.raise_limit()
+    if reason:
+        log.warning("limit of open files cannot be raised", limit=limit, reason=reason)
+    return limit
 
 
 def fitted(config: NodeConfig, open_files: int) -> NodeConfig:

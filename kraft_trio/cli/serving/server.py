@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import click
@@ -9,6 +10,13 @@ import trio
 
 from kraft_trio.cli.serving.logging import configure_logging, limit_texts
 from kraft_trio.cli.terminal.config_option import config_option, override_option, parse_overrides, read_config
+from kraft_trio.logs import get_logger
+from kraft_trio.system.support import no_windows
+
+if sys.platform == "win32":
+    raise no_windows("nodes")
+
+log = get_logger(__name__)
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -35,12 +43,15 @@ def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_lev
     config = read_config(config_path, parse_overrides(overrides))
     limit_texts(config.max_log_text)
     from kraft_trio.application.configured_state_machine import state_machine_of
-    from kraft_trio.cli.serving.freed_memory import keep_freed_memory
     from kraft_trio.cli.serving.garbage import tune_garbage_collector
     from kraft_trio.cli.serving.open_files import fitted, raise_open_file_limit
     from kraft_trio.config.values import KEY_VALUE
     from kraft_trio.running import run_node
+    from kraft_trio.system.file_systems import IN_MEMORY, kind_of
+    from kraft_trio.system.freed_memory import keep_freed_memory
 
+    if kind_of(config.metadata_log_dir) in IN_MEMORY:
+        log.warning("the directory is in memory: a restart of the machine loses it", directory=config.metadata_log_dir)
     config = fitted(config, raise_open_file_limit())
     if config.state_machine == KEY_VALUE:
         from kraft_trio.kv.gateway.configured import key_value_store

@@ -7,6 +7,7 @@ import os
 import pickle
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ from typing import Final
 
 from kraft_trio.simulation.campaign.outcome import DIED, STUCK, Failure, Outcome
 from kraft_trio.simulation.campaign.watchdog import WAITING_FACTOR, Stuck, real_time_limit
+from kraft_trio.system.support import no_windows
+
+if sys.platform == "win32":
+    raise no_windows("the simulator")
 
 _GRACE: Final = 1.25
 """A run that exceeds its limit by this factor has its process killed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import shlex
+import sys
 import time
 import traceback
 from collections import Counter
@@ -27,8 +28,12 @@ from kraft_trio.simulation.script.parts import duration_text
 from kraft_trio.simulation.script.run import setup_of
 from kraft_trio.simulation.script.step import take
 from kraft_trio.simulation.violation import InvariantViolated
+from kraft_trio.system.support import no_windows
 from kraft_trio.tracing.events import Trace, TraceEvent
 from kraft_trio.tracing.files import TraceHeader, TraceWriter
+
+if sys.platform == "win32":
+    raise no_windows("the simulator")
 
 CPU_LIMIT_S: Final = 120.0
 """CPU seconds for a run of one virtual minute before it counts as stuck; longer runs get proportionally more."""

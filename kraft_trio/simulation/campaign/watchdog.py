@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import trio
+
+from kraft_trio.system.support import no_windows
+
+if sys.platform == "win32":
+    raise no_windows("the simulator")
 
 WAITING_FACTOR: Final = 10
 """Real time may exceed the CPU limit by this factor, because other processes also use the CPUs."""

@@ -6,15 +6,14 @@ row for each batch.  So the memory depends on the number of batches, not on that
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 from kraft_trio.spark.decoding.headers import gather, sizes_of, walk
 from kraft_trio.spark.directories.files import files_of
 from kraft_trio.spark.directories.replicas import Replica, find_replicas
+from kraft_trio.system.machine import memory_bytes
 
 BYTES_A_BATCH: Final = 300
 """Memory that DuckDB takes for a batch while it runs the checks, if it has it: a quarter of that for its row."""
@@ -22,7 +21,6 @@ SHARE_OF_MEMORY: Final = 0.5
 """So much of the memory DuckDB may take; beyond, it uses the disk."""
 _SAMPLED_BYTES: Final = 256 * 1024
 _SAMPLED_SEGMENTS: Final = 8
-_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def fits_in_memory(directories: Sequence[str]) -> bool:
@@ -48,13 +46,3 @@ def needed_bytes(replicas: Iterable[Replica]) -> int:
         batches += len(positions)
     size = sum(file.size for file in files)
     return size * batches // sampled * BYTES_A_BATCH if sampled else 0
-
-
-def memory_bytes() -> int:
-    """Of this machine, or the limit of its control group."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        limit = _CGROUP.read_text().strip()
-    except OSError:
-        return machine
-    return min(machine, int(limit)) if limit.isdecimal() else machine

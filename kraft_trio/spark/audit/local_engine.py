@@ -13,7 +13,7 @@ import pyarrow as pa
 import sqlglot
 
 from kraft_trio.spark.audit.check import View
-from kraft_trio.spark.audit.choice import SHARE_OF_MEMORY, memory_bytes
+from kraft_trio.spark.audit.choice import SHARE_OF_MEMORY
 from kraft_trio.spark.audit.engine import Row
 from kraft_trio.spark.audit.metadata_tables import METADATA_TABLES, metadata_rows, with_metadata
 from kraft_trio.spark.audit.tables import (
@@ -30,6 +30,7 @@ from kraft_trio.spark.directories.pieces import plan_pieces
 from kraft_trio.spark.directories.reading import ReadPlan, read_pieces
 from kraft_trio.spark.directories.replicas import Replica, find_replicas
 from kraft_trio.spark.schemas import arrow_schema
+from kraft_trio.system.machine import memory_bytes
 
 PIECE_BYTES: Final = 64 * 1024 * 1024
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from kraft_trio.simulation.campaign.outcome import Failure, Outcome
 from kraft_trio.spark.decoding.trace_events import trace_batches
 from kraft_trio.spark.schemas import TRACE, Column, arrow_schema
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, write_own_text
+from kraft_trio.system.durability import sync_all
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 
@@ -155,11 +157,11 @@ class CampaignDirectory:
 def _named_when_whole(path: Path) -> Iterator[Path]:
     """A temporary file that gets its name when the block ends without an error."""
     # Two attempts of one task may write it at the same time.
-    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.unfinished")
+    unfinished = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}.unfinished")
     try:
         yield unfinished
         with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -65,7 +65,7 @@ class LocalFiles:
 
 def _open_file(path: str, flags: int) -> int:
     """Like `os.open`, but OSError for what is no file.  A pipe would wait for its writer for ever."""
-    found = os.open(path, flags | os.O_NONBLOCK)
+    found = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(found).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # `open` refuses a directory.
         return found

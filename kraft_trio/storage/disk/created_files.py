@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from kraft_trio.system.descriptors import OF_ITS_OWN
+
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 READABLE_MODE: Final = 0o640
@@ -16,7 +18,7 @@ READABLE_MODE: Final = 0o640
 def open_own(path: str, flags: int, mode: int = FILE_MODE) -> int:
     """Like `os.open`, for a file that is written: OSError (ELOOP) if the name is a symbolic link."""
     try:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        return os.open(path, flags | OF_ITS_OWN, mode)
     except OSError as error:
         if error.errno == errno.ELOOP and os.path.islink(path):
             raise OSError(errno.ELOOP, "a symbolic link, which is not written through", path) from None

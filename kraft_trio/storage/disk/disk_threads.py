@@ -3,29 +3,30 @@
 One dedicated thread makes the fsyncs.  It answers faster than `trio.to_thread.run_sync`, and groups requests: all
 callers that ask for a sync of a file during another sync share the next one.
 
-A caller waits for an eventfd, like for a socket.  So it runs in the pass of the event loop that sees the answer; with
+A caller waits for a descriptor, like for a socket.  So it runs in the pass of the event loop that sees the answer; with
 the Trio token it would run one pass later.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Hashable, Sequence
 
 import trio
 
+from kraft_trio.system.wake_ups import close_waiter, new_waiter, take, wake
+
 
 class _Request:
-    """One caller's request.  The thread stores the error, if any, and then writes to the eventfd."""
+    """One caller's request.  The thread stores the error, if any, and then wakes the waiter."""
 
-    __slots__ = ("error", "eventfd", "group", "job")
+    __slots__ = ("error", "group", "job", "waiter")
 
-    def __init__(self, group: Hashable, job: Callable[[], None], eventfd: int) -> None:
+    def __init__(self, group: Hashable, job: Callable[[], None], waiter: int) -> None:
         self.group = group
         self.job = job
-        self.eventfd = eventfd
+        self.waiter = waiter
         self.error: BaseException | None = None
 
 
@@ -35,8 +36,8 @@ class FsyncThread:
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._eventfds: list[int] = []
-        """Idle eventfds, already registered with the event loop."""
+        self._waiters: list[int] = []
+        """Idle waiters, already registered with the event loop."""
 
     @trio.lowlevel.enable_ki_protection
     async def run(self, group: Hashable, job: Callable[[], None]) -> None:
@@ -49,41 +50,41 @@ class FsyncThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
             self._thread.start()
-        eventfd = self._eventfds.pop() if self._eventfds else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        request = _Request(group, job, eventfd)
+        waiter = self._waiters.pop() if self._waiters else new_waiter()
+        request = _Request(group, job, waiter)
         self._requests.put(request)
         interrupt: KeyboardInterrupt | None = None
         try:
-            await trio.lowlevel.wait_readable(eventfd)
+            await trio.lowlevel.wait_readable(waiter)
         except KeyboardInterrupt as error:
-            interrupt = await self._wait_shielded(eventfd) or error
+            interrupt = await self._wait_shielded(waiter) or error
         except trio.Cancelled:
             # Trio raises it again at the caller's next checkpoint.
-            interrupt = await self._wait_shielded(eventfd)
-        self._release(eventfd)
+            interrupt = await self._wait_shielded(waiter)
+        self._release(waiter)
         error_or_interrupt = request.error or interrupt
         if error_or_interrupt is not None:
             raise error_or_interrupt
 
-    async def _wait_shielded(self, eventfd: int) -> KeyboardInterrupt | None:
+    async def _wait_shielded(self, waiter: int) -> KeyboardInterrupt | None:
         """Wait in a scope, which costs as much as the rest of the wait.  Returns an interrupt instead of raising it."""
         interrupt = None
         with trio.CancelScope(shield=True):
             while True:
                 try:
-                    await trio.lowlevel.wait_readable(eventfd)
+                    await trio.lowlevel.wait_readable(waiter)
                     break
                 except KeyboardInterrupt as error:
                     interrupt = error
         return interrupt
 
-    def _release(self, eventfd: int) -> None:
+    def _release(self, waiter: int) -> None:
         # Raises, as a failed fsync does, if nothing was written: nobody may take a job for done that is not.
-        os.eventfd_read(eventfd)
+        take(waiter)
         if self._thread is None:
-            os.close(eventfd)
+            close_waiter(waiter)
         else:
-            self._eventfds.append(eventfd)
+            self._waiters.append(waiter)
 
     def close(self) -> None:
         """End the thread after the jobs already requested.  A later `run` starts a new one."""
@@ -91,8 +92,8 @@ class FsyncThread:
         if thread is not None:
             self._requests.put(None)
             thread.join()
-        while self._eventfds:
-            os.close(self._eventfds.pop())
+        while self._waiters:
+            close_waiter(self._waiters.pop())
 
     def _serve(self) -> None:
         requests = self._requests
@@ -131,7 +132,7 @@ def _run(job: Callable[[], None], requests: Sequence[_Request]) -> None:
         error = raised
     for request in requests:
         request.error = error
-        os.eventfd_write(request.eventfd, 1)
+        wake(request.waiter, 1)
 
 
 class DiskThreads:

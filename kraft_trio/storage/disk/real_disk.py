@@ -1,4 +1,4 @@
-"""The disk of the operating system: pread, pwrite, fdatasync, rename, locks."""
+"""The disk of the operating system: pread, pwrite, syncs, rename, locks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import mmap
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,15 @@ from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk.disk import Buffer, parent
 from kraft_trio.storage.disk.disk_threads import DiskThreads
 from kraft_trio.storage.disk.real_lock import RealLock, lock_file
-from kraft_trio.storage.disk.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors, descriptors_left
+from kraft_trio.storage.disk.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors
+from kraft_trio.system import descriptors
+from kraft_trio.system.durability import UNSUPPORTED, sync_all, sync_data
+from kraft_trio.system.page_cache import forget_cached
+from kraft_trio.system.reserved_space import reserve
+from kraft_trio.system.support import no_windows
+
+if sys.platform == "win32":
+    raise no_windows("a node's files")
 
 _MAX_WRITE_BYTES = 1 << 30
 """Linux writes at most 2 GiB in one call."""
@@ -26,6 +35,20 @@ _READ_AHEAD_BYTES = 16 * 1024
 """Useful for a log of small batches.  In a log of large ones, only the headers are read."""
 
 _MAX_SCRATCH_BYTES = 1024 * 1024
+
+
+def sync_error(error: OSError, path: str) -> OSError:
+    """The error of a sync, with the path; and with what is expected if the file system does not sync at all."""
+    if error.errno not in UNSUPPORTED:
+        return OSError(error.errno, error.strerror, path)
+    return OSError(error.errno, f"{error.strerror}: the file system cannot sync; expected a local disk's", path)
+
+
+def sync_entirely(descriptor: int, path: str) -> None:
+    try:
+        sync_all(descriptor)
+    except OSError as error:
+        raise sync_error(error, path) from error
 
 
 class RealFile:
@@ -141,7 +164,7 @@ class RealFile:
         self._check_open()
         self._syncs_under_way += 1
         try:
-            await self._threads.fsync.run(self, self._fdatasync)
+            await self._threads.fsync.run(self, self._sync)
         finally:
             self._end_sync()
 
@@ -150,7 +173,7 @@ class RealFile:
         self._syncs_under_way += 1
         try:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._fdatasync, limiter=self._threads.large_syncs)
+                await trio.to_thread.run_sync(self._sync, limiter=self._threads.large_syncs)
         finally:
             self._end_sync()
 
@@ -162,23 +185,23 @@ class RealFile:
 
     def sync_now(self) -> None:
         self._check_open()
-        self._fdatasync()
+        self._sync()
 
-    def _fdatasync(self) -> None:
+    def _sync(self) -> None:
         # The kernel reports a failed write-back to only one call per open file.  Of two concurrent calls, on the fsync
         # thread and in place, the other would report success.  So calls take turns, and the first failure is final.
         with self._sync_lock:
             if self._sync_error is not None:
                 raise self._sync_error
             try:
-                os.fdatasync(self._descriptor)
+                sync_data(self._descriptor)
             except OSError as error:
-                self._sync_error = self._named(error)
+                self._sync_error = sync_error(error, self._path)
                 raise self._sync_error from error
 
     def forget_cached(self, position: int) -> None:
         self._check_open()
-        os.posix_fadvise(self._descriptor, position - position % mmap.PAGESIZE, 0, os.POSIX_FADV_DONTNEED)
+        forget_cached(self._descriptor, position)
 
     def close(self) -> None:
         if self._closed:
@@ -237,7 +260,7 @@ class RealDisk:
         self._refuse_in_child(path)
         descriptor = self._spare.open_own(path, os.O_RDWR | os.O_CREAT)
         try:
-            os.posix_fallocate(descriptor, 0, size)
+            reserve(descriptor, size)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from error
         finally:
@@ -251,7 +274,7 @@ class RealDisk:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
     def may_keep_another_file(self) -> bool:
-        return descriptors_left() > LEFT_FOR_CONNECTIONS
+        return descriptors.left() > LEFT_FOR_CONNECTIONS
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
@@ -299,7 +322,7 @@ class RealDisk:
     def sync_directory(self, path: str) -> None:
         descriptor = self._spare.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            sync_entirely(descriptor, path)
         finally:
             os.close(descriptor)
 
@@ -318,7 +341,7 @@ class RealDisk:
                     while written < len(data):
                         written += file.write(view[written:])
                 if durable:
-                    os.fsync(descriptor)
+                    sync_entirely(descriptor, path)
             os.replace(temporary, path)
         except OSError:
             self._remove_leftover(temporary)

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import resource
 import sys
 import threading
 from collections.abc import Callable
 from typing import Final
 
 from kraft_trio.storage.disk.created_files import FILE_MODE, open_own
+from kraft_trio.system.descriptors import EXHAUSTED
+from kraft_trio.system.support import no_windows
+
+if sys.platform == "win32":
+    raise no_windows("a node's files")
 
 SPARE: Final = 8
 LEFT_FOR_CONNECTIONS: Final = 64
 """The log starts no new segment if fewer descriptors than this are left.  Otherwise a log of many small segments would
 use them all, and no peer could connect."""
-_DESCRIPTORS: Final = "/dev/fd"
-"""A directory with an entry for each open descriptor of this process."""
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
-
-
-def descriptors_left() -> int:
-    """The number of descriptors that this process may still open; `sys.maxsize` if that is unknown."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY:
-        return sys.maxsize
-    try:
-        return limit - len(os.listdir(_DESCRIPTORS))
-    except OSError as error:
-        return 0 if error.errno in _EXHAUSTED else sys.maxsize
 
 
 class SpareDescriptors:
@@ -53,7 +42,7 @@ class SpareDescriptors:
             try:
                 descriptor = attempt()
             except OSError as error:
-                if error.errno not in _EXHAUSTED or not self._release_one():
+                if error.errno not in EXHAUSTED or not self._release_one():
                     raise
             else:
                 if len(self._spare) < SPARE:
