@@ -113,8 +113,12 @@ Fairness ==
 
 AtOnce == LeadersSyncAtOnce /\ LeadersCountAtOnce
 
-\* Elections before the calm are short, too.
-ShortBefore == calm' \/ ElectionsAreShort
+\* Elections before the calm are short, with their pre-votes.
+ShortBefore ==
+    LET asking == {r \in running : role[r] = "Prospective"}
+    IN  \/ calm'
+        \/ /\ ElectionsAreShort
+           /\ asking # {} => \E r \in asking : role'[r] = "Candidate" \/ grants'[r] \ grants[r] # {}
 
 \* Nobody asks for votes before the calm.  Excluded are rounds that are under way then.
 NoRoundsBefore == calm' \/ \A r \in Replicas : role'[r] \notin {"Prospective", "Candidate"}

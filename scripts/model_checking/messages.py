@@ -76,6 +76,13 @@ class Statistics:
         return cls(numbers(found["states"])[0], numbers(found["distinct"])[0], depth)
 
 
+def simulated(text: str) -> int:
+    """How many states random behaviours have had."""
+    found = re.search(r"([\d,]+) states (?:generated|checked)|generated: ([\d,]+)", text)
+    assert found is not None, text
+    return numbers(found[1] or found[2])[0]
+
+
 def numbers(text: str) -> list[int]:
     """The numbers in a message, which TLC may group with commas."""
     return [int(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text)]

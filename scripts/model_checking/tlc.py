@@ -189,7 +189,7 @@ class Tlc:
             return attrs.evolve(result, depth=depth, states=found.states, distinct=found.distinct)
         if message.code in messages.SIMULATED:
             self.progress(text.splitlines()[0])
-            return attrs.evolve(result, states=figures[0])
+            return attrs.evolve(result, states=messages.simulated(text))
         if message.code == messages.DEPTH:
             return attrs.evolve(result, depth=figures[0])
         if message.code == messages.SUCCESS:

