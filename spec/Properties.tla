@@ -197,17 +197,20 @@ SetsThatCount ==
 \* As long as each set that may count has a majority of its members up, one of them
 \* can be elected.  The simulator demands of every run that the quorum goes on.
 SomebodyCanBeElected ==
-    \A up \in SUBSET running :
-        (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) => \E r \in up : Electable(r, up)
+    LET sets == SetsThatCount
+    IN  \A up \in SUBSET running :
+            (\A voters \in sets : IsMajorityOf(voters, up)) => \E r \in up : Electable(r, up)
 
 \* The same, unless a newcomer that may not campaign has a better log than all that may.
 \* It may have that, if it has fetched from a later leader than the one that has added
 \* it, and the later leader is gone.
 OnlyNewcomersHinderElections ==
-    \A up \in SUBSET running :
-        (\A voters \in SetsThatCount : IsMajorityOf(voters, up)) =>
-            \/ \E r \in up : Electable(r, up)
-            \/ \E r \in up : ~IsMemberOf(InitialVoters, r) /\ ~MayCampaign(r) /\ \A s \in up :
-                    MayCampaign(s) => ~AtLeastAsUpToDate(log[s], log[r])
+    LET sets == SetsThatCount
+        mayNot == {r \in running : ~IsMemberOf(InitialVoters, r) /\ ~MayCampaign(r)}
+    IN  \A up \in SUBSET running :
+            (\A voters \in sets : IsMajorityOf(voters, up)) =>
+                \/ \E r \in up : Electable(r, up)
+                \/ \E r \in up \cap mayNot : \A s \in up :
+                        MayCampaign(s) => ~AtLeastAsUpToDate(log[s], log[r])
 
 =============================================================================
