@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections import Counter
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -14,6 +17,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs the extra `spark`")
 
+from harness.waiting import wait_until
 from kraft_trio.simulation.campaign import chunks as chunks_module
 from kraft_trio.simulation.campaign.campaign import AHEAD, CampaignError
 from kraft_trio.simulation.campaign.chunks import ATTEMPTS, Chunk, Task, chunks_of, run_chunks
@@ -121,3 +125,33 @@ class Raises:
 def test_what_a_task_raises_comes_out() -> None:
     with pytest.raises(PermissionError, match="--out"):
         list(run_chunks([(1,), (2,)], Raises(), 2))
+
+
+POOL = """
+import os, time
+from kraft_trio.simulation.campaign.campaign import new_pool
+pool = new_pool(1)
+print(pool.submit(os.getpid).result(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.acceptance
+@pytest.mark.rotating(2)
+def test_processes_end_with_one_that_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", POOL], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    wait_until("the process that runs seeds has ended", partial(_has_ended, child))
+
+
+def _has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    # Nobody may have waited for it.
+    command = ["ps", "-o", "stat=", "-p", str(process)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.startswith("Z")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, groupby, islice
+from multiprocessing.connection import wait as wait_for_any
 from typing import Final
 
 import attrs
@@ -134,14 +137,15 @@ def _outcomes_of_a_pool(waiting: Iterator[int], run_seed: Callable[[int], Outcom
 
 
 def new_pool(jobs: int) -> ProcessPoolExecutor:
-    """Fresh processes that end at an interrupt; they are forks of one that has imported what a run needs.
+    """Fresh processes that end at an interrupt, and with this one; they are forks of one that has imported what a run
+    needs.
 
     They are not replaced one by one: with `max_tasks_per_child`, the pool of Python 3.11 may wait forever for its last
     tasks.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["kraft_trio.simulation.campaign.seed_run"])
-    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_at_interrupts)
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_process)
 
 
 def end_pool(pool: ProcessPoolExecutor, *, is_idle: bool) -> None:
@@ -152,9 +156,18 @@ def end_pool(pool: ProcessPoolExecutor, *, is_idle: bool) -> None:
     pool.shutdown(wait=is_idle, cancel_futures=True)
 
 
-def _end_at_interrupts() -> None:
+def _begin_process() -> None:
     # Ctrl-C reaches every process of the terminal; the children end silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed closes no queue, and its processes would wait for seeds forever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for_any([parent.sentinel])
+    os._exit(1)
 
 
 def report(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> Iterator[str]:
