@@ -39,6 +39,8 @@ PRELOADED = (
 )
 _REQUEST_BYTES = 2**18
 _PR_SET_CHILD_SUBREAPER = 36
+_pidfd_open = getattr(os, "pidfd_open", None)
+"""None in processes without what only Linux has (harness/portable.py), which start no others."""
 
 
 class ForkedProcess:
@@ -47,7 +49,7 @@ class ForkedProcess:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._descriptor = os.pidfd_open(pid)
+        self._descriptor = _pidfd_open(pid)
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:

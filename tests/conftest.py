@@ -13,7 +13,12 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from harness import portable
 from harness.command import FORK_SERVER
+
+if portable.IS_PORTABLE:
+    portable.take_away()
+
 from kraft_trio.actors.replication import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
 from tests.support import interop_matrix, sizes
@@ -71,6 +76,8 @@ def pytest_report_header() -> str:
 
 def is_in_size(item: pytest.Item, rotation: Rotation) -> bool:
     """Return whether this run covers the test: see `scripts/test --help`."""
+    if portable.IS_PORTABLE and item.get_closest_marker("linux"):
+        return False
     if sizes.IS_ALL:
         return True
     if item.get_closest_marker("nightly"):

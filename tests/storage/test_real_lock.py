@@ -62,6 +62,7 @@ def java_is_refused(program: Path, lock: Path) -> bool:
     return done.stderr.startswith("refused: ")
 
 
+@pytest.mark.linux
 def test_lock_of_a_java_process_is_respected_and_its_process_is_named(
     disk: RealDisk, program: Path, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_java_process_respects_the_lock(disk: RealDisk, program: Path, tmp_path:
     assert not java_is_refused(program, path)
 
 
+@pytest.mark.linux
 def test_own_process_is_named(disk: RealDisk, tmp_path: Path) -> None:
     lock = disk.lock(str(tmp_path / ".lock"))
     with pytest.raises(AlreadyLockedError, match="the lock is held already by this process; one node at a time"):

@@ -105,7 +105,7 @@ def test_a_system_without_fdatasync_syncs_all(monkeypatch: pytest.MonkeyPatch) -
     assert there["sync_data"] is there["sync_all"] is os.fsync
 
 
-@pytest.mark.skipif(not hasattr(os, "fdatasync"), reason="another system, or the mode that is without it")
+@pytest.mark.linux
 def test_linux_calls_the_functions_of_os_themselves() -> None:
     assert (real_disk.sync_data, real_disk.sync_all) == (os.fdatasync, os.fsync)
     assert (disk_threads.wake, disk_threads.take) == (os.eventfd_write, os.eventfd_read)
@@ -306,6 +306,7 @@ def on_windows(modules: list[str], program: str) -> subprocess.CompletedProcess[
 KRAFT = "from kraft_trio.cli import run\n"
 
 
+@pytest.mark.linux
 def test_windows_gets_one_line() -> None:
     done = on_windows(["kraft_trio.cli.serving.server"], f'{KRAFT}print(run(["server", "start", "-c", "no-file"]))')
     assert done.stdout == "1\n"
@@ -315,6 +316,7 @@ def test_windows_gets_one_line() -> None:
 
 
 @pytest.mark.rotating(8)
+@pytest.mark.linux
 def test_audit_runs_on_windows(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     config = NodeConfig(node_id=1, listeners="CONTROLLER://127.0.0.1:9093", metadata_log_dir=str(tmp_path / "node"))

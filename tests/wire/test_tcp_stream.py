@@ -53,6 +53,7 @@ async def test_closing_wakes_readers() -> None:
         await near.aclose()
 
 
+@pytest.mark.linux
 async def test_the_kernel_asks_after_idle_peers() -> None:
     near, far = pair()
     async with near, far:

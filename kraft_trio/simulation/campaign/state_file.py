@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from kraft_trio.simulation.campaign.reached import packed, unpacked
 from kraft_trio.simulation.campaign.strata import digest_of_plans, strata_of
 from kraft_trio.simulation.faults.nemesis import PlanOptions
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, open_own
+from kraft_trio.system.file_locks import flock
 
 FILE: Final = "campaign.jsonl"
 _FORMAT: Final = "kraft-trio seeds 1"
@@ -59,7 +59,7 @@ class StateFile:
         path = directory / FILE
         with os.fdopen(open_own(str(path), os.O_RDWR | os.O_CREAT), "r+b") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(file.fileno())
             except BlockingIOError:
                 raise ConfigError(f"--state {directory}: another process runs seeds of it") from None
             yield cls(path, file)
