@@ -34,6 +34,15 @@ REFUSED = {
     "records of older epochs are committed by counting": (0, 1.3),
     "the epoch after a restart is that of the log": (0, 1.5),
     "a leader appends in the epoch of its log": (0, 4.1),
+    "a higher epoch seen is not stored": (0, 4.4),
+    "the tasks of an epoch go on in the next": (0, 9.5),
+    "the role changes before its tasks have ended": (0, 8.5),
+    "the leader counts its unsynced end": (0, 1.1),
+    "a new leader tells the high watermark it knew": (0, 6.6),
+    "a diverging follower counts as far as it says": (0, 2.1),
+    "divergence is never told": (0, 1.7),
+    "only a log too long diverges": (0, 1.7),
+    "a follower fetches before its fsync": (0, 1.3),
 }
 """By mutant, a seed of its run, and how many virtual seconds of it."""
 
