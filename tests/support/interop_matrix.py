@@ -55,6 +55,7 @@ SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_security.py": "Kafka's tools and controllers with TLS and SASL",
     "interop/test_kafka_snapshots.py": "Kafka's snapshot reader and writer",
     "interop/test_kafka_tools.py": "kafka-metadata-quorum and kafka-features",
+    "interop/test_kafka_traces.py": "the logs of Kafka's controllers as a behaviour of the specification",
     "interop/test_kafka_witness.py": "Kafka's controllers and a witness",
     "spark/live/test_kafka_connector.py": "Spark's Kafka connector",
     "spark/live/test_kafka_source.py": "our Spark source of Kafka's controllers",

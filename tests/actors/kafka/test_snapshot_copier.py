@@ -32,7 +32,7 @@ from tests.support.voter_change_requests import listening
 
 KAFKA = Endpoint("kafka", 9093)
 VERSIONS = ApiVersionsResponse(
-    apis=(*advertised_ranges(besides={READ_INDEX.key}), ApiRange(CONTROLLER_REGISTRATION.key, 0, 0))
+    apis=(*advertised_ranges(besides=frozenset({READ_INDEX.key})), ApiRange(CONTROLLER_REGISTRATION.key, 0, 0))
 )
 EPOCH = 2
 BATCHES = 20
