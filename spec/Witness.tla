@@ -24,9 +24,10 @@ Majorities == 3
 
 \* Code: protocol.witness.WitnessStanding.campaigns_at_s
 MayLead(w) ==
-    \/ behind[w] \/ spared[w] >= Majorities
-    \/ VotersIn(w) = {w}
-    \/ Broken("witnesses campaign like others")
+    /\ ~Broken("witnesses never lead")
+    /\ \/ behind[w] \/ spared[w] >= Majorities
+       \/ VotersIn(w) = {w}
+       \/ Broken("witnesses campaign like others")
 
 \* A voter asks for a vote or a pre-vote, and its log is behind.
 \* Code: protocol.witness.WitnessStanding.asked
@@ -78,6 +79,13 @@ WitnessesLeadLast ==
     [][\A w \in Witnesses :
         role'[w] = "Candidate" /\ role[w] = "Prospective"
             => behind[w] \/ spared[w] >= Majorities \/ VotersIn(w) = {w}]_<<vars, witnessVars>>
+
+\* A witness that has a majority can use it, if a voter is behind or after some times.
+WitnessesCanLead ==
+    \A w \in Witnesses :
+        /\ IsUp(w) /\ role[w] = "Prospective" /\ HasWon(w) /\ epoch[w] < MaxEpoch
+        /\ behind[w] \/ spared[w] >= Majorities
+        => MayLead(w) /\ ENABLED BecomeCandidate(w)
 
 \* A witness appends nothing of clients, and can resign as soon as another voter has
 \* its whole log.

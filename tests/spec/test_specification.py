@@ -23,7 +23,7 @@ _INVARIANT = re.compile(r"\\\* Invariant (\w+)\.")
 _BROKEN = re.compile(r'Broken\(\s*"([^"]+)"')
 ABOUT_PROGRESS = {
     *("SomebodyCanBeElected", "OnlyNewcomersHinderElections"),
-    *("ElectionsEnd", "AMajorityMakesProgress", "VoterChangesEnd"),
+    *("ElectionsEnd", "AMajorityMakesProgress", "VoterChangesEnd", "WitnessesCanLead"),
 }
 """The simulator demands of every run that the quorum goes on, and has no class for that."""
 IN_GATE = ("a minority of votes elects", "the vote is forgotten at a restart")
