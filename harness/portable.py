@@ -10,6 +10,7 @@ import importlib
 import os
 import select
 import selectors  # noqa: F401  keeps its epoll, which asyncio uses
+import shutil
 import subprocess  # noqa: F401  looks for its calls when it is imported
 import sys
 import tempfile
@@ -30,9 +31,12 @@ def only_linux() -> dict[str, list[str]]:
 
 
 def take_away() -> None:
-    """Remove the names, and let the package find no /proc and no /sys."""
+    """Remove the names, and let the package find no /proc and no /sys, unless it is done already."""
+    if not hasattr(select, "epoll"):
+        return
     _let_trio_keep(select)
     vars(tempfile)["_O_TMPFILE_WORKS"] = False
+    vars(shutil)["_copyxattr"] = lambda *_, **__: None
     for module, names in only_linux().items():
         for name in names:
             vars(importlib.import_module(module)).pop(name, None)

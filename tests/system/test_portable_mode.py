@@ -27,6 +27,8 @@ NODES = (
     "tests/acceptance/test_refused_starts.py",
     "tests/storage/test_snapshot_kill.py",
 )
+OF_THIS_RUN = ("KRAFT_TEST_WHOLE", "KRAFT_TEST_ALL", "PYTHONPATH")
+"""Variables that say how much this run covers, and what its processes import."""
 HERE = "tests/system/test_portable_mode.py"
 
 
@@ -37,9 +39,7 @@ def files() -> list[str]:
 
 def run(*arguments: str) -> int:
     """Run tests in the mode; how many passed, which is all."""
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("KRAFT_TEST_WHOLE", "KRAFT_TEST_ALL")
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in OF_THIS_RUN}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         capture_output=True,
@@ -54,8 +54,7 @@ def run(*arguments: str) -> int:
 
 
 @pytest.mark.skipif(sizes.IS_ALL, reason="the nightly run has all in one")
-@pytest.mark.rotating(len(files()) // 2)
-@pytest.mark.parametrize("file", files())
+@pytest.mark.parametrize("file", sizes.part(files(), len(files()) // 2))
 def test_file_passes_without_what_only_linux_has(file: str) -> None:
     run(file, "-m", "not acceptance")
 
