@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -21,11 +21,25 @@ from kraft_trio.simulation.campaign.search import Search
 from kraft_trio.simulation.campaign.state_file import StateFile
 from kraft_trio.simulation.campaign.strata import StratifiedRuns, strata_of
 from kraft_trio.simulation.faults.nemesis import PlanOptions
+from kraft_trio.simulation.script.parts import duration_text
 from kraft_trio.storage.disk.created_files import write_own_text
 
 PAGE: Final = "coverage.html"
 _ROUND: Final = 100
 """Seeds per process after which the next mixes of faults are chosen."""
+
+
+def _number(number: int | None) -> str:
+    return "that each seed chooses" if number is None else str(number)
+
+
+_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "voters": ("--nodes", _number),
+    "observers": ("--observers", _number),
+    "duration_us": ("--time", duration_text),
+    "profiles": ("--faults", lambda profiles: ",".join(profiles) or "none"),
+}
+"""By the fields of PlanOptions, the options and how they are told."""
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +86,10 @@ def _begun(file: StateFile, sitting: Sitting) -> PlanOptions:
     for name in sitting.given if before is not None else ():
         ours, theirs = getattr(sitting.options, name), getattr(before, name)
         if ours != theirs:
-            raise ConfigError(f"--state {sitting.directory}: {name} {ours}; expected {theirs}, as the campaign has it")
+            option, told = _OPTIONS[name]
+            raise ConfigError(
+                f"--state {sitting.directory}: {option} {told(ours)}; expected {told(theirs)}, as the campaign has it"
+            )
     if before is None:
         file.begin(sitting.options)
     if sitting.seeds is not None and sitting.seeds != file.seeds:

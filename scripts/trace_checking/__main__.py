@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from kraft_trio.errors import KraftError
-from kraft_trio.tracing.events import TraceEvent
-from kraft_trio.tracing.files import open_trace
 from scripts.common.run import FAILED, command, impossible
 from scripts.model_checking.tlc import SpecificationError, TlcMissingError, jar
 from scripts.trace_checking.checking import LIMIT_S, check
-from scripts.trace_checking.killed import completed
-from scripts.trace_checking.merging import merged
+from scripts.trace_checking.given import quorum, simulated
 from scripts.trace_checking.retelling import retold
 from scripts.trace_checking.steps import NotTraceableError, steps_of
-from scripts.trace_checking.written import read_replica
+from scripts.trace_checking.written import read_replicas
 
 
 @command
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--quorum", "is_quorum", is_flag=True, help="The FILEs are the traces of the nodes of one quorum.")
 @click.option("--logs", "are_logs", is_flag=True, help="The FILEs are the directories of one quorum's stopped nodes.")
-@click.option("--limit", "limit_s", default=LIMIT_S, show_default=True, metavar="SECONDS", help="How long TLC may run.")
+@click.option(
+    *("--limit", "limit_s"),
+    type=click.FloatRange(min=0, min_open=True),
+    default=LIMIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long TLC may run.",
+)
 def main(files: tuple[Path, ...], *, is_quorum: bool, are_logs: bool, limit_s: float) -> None:
     """Check whether traces are behaviours of the specification in spec/.
 
@@ -44,14 +47,13 @@ def main(files: tuple[Path, ...], *, is_quorum: bool, are_logs: bool, limit_s: f
     is_refused = False
     for file in files[:1] if is_quorum or are_logs else files:
         try:
-            if are_logs:
-                events = retold([read_replica(directory) for directory in files])
-            else:
-                events = _merged(files) if is_quorum else _events(file)
+            events = retold(read_replicas(files)) if are_logs else quorum(files) if is_quorum else simulated(file)
             steps = steps_of(events)
             found = check(jar(), [steps], limit_s)
-        except (TlcMissingError, SpecificationError, KraftError, NotTraceableError, OSError) as error:
-            impossible(f"{file}: {error}")
+        except (TlcMissingError, SpecificationError, KraftError, NotTraceableError) as error:
+            impossible(str(error))
+        except OSError as error:
+            impossible(f"{error.filename}: {error.strerror}")
         except subprocess.TimeoutExpired:
             impossible(f"{file}: TLC has not ended in {limit_s:.0f} s")
         verdict = found.verdicts[0]
@@ -68,19 +70,6 @@ def main(files: tuple[Path, ...], *, is_quorum: bool, are_logs: bool, limit_s: f
                 "does not have"
             )
     sys.exit(FAILED if is_refused else 0)
-
-
-def _events(file: Path) -> list[TraceEvent]:
-    with open_trace(file) as (_, events):
-        return list(events)
-
-
-def _merged(files: Sequence[Path]) -> list[TraceEvent]:
-    """The events of a quorum.  A node's files are in the order of their times."""
-    by_node: dict[int | None, list[TraceEvent]] = {}
-    for events in sorted(filter(None, map(_events, files)), key=lambda events: events[0].time_us):
-        by_node.setdefault(events[0].node, []).extend(events)
-    return merged(completed(list(by_node.values())))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,10 @@ OLD_COPY: Final = "stale disk"
 """The fault after which a machine runs on an old copy of its directory."""
 
 SKIPPED: Final = "a peer has no pre-votes"
+ROLES: Final = ("Unattached", "Prospective", "Candidate", "Leader", "Follower", "Resigned")
+
+LARGEST_EPOCH: Final = 10_000
+"""The specification has tables of all epochs."""
 
 
 class NotTraceableError(Exception):
@@ -308,6 +312,11 @@ def steps_of(events: Iterable[TraceEvent]) -> Steps:
     steps = translation.steps
     if not steps:
         raise NotTraceableError("the trace has no events of nodes")
+    newest = max(steps, key=lambda step: step.shown.epoch)
+    if newest.shown.epoch > LARGEST_EPOCH:
+        raise NotTraceableError(
+            f"event {newest.event.sequence}: epoch {newest.shown.epoch}; expected {LARGEST_EPOCH} at most"
+        )
     offsets = {0}
     for step in steps:
         offsets |= {step.shown.end, step.shown.synced, step.shown.hw}

@@ -11,9 +11,11 @@ import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.cli.simulate_state import PAGE
+from kraft_trio.errors import ConfigError
 from kraft_trio.simulation.campaign.chunks import Chunk
 from kraft_trio.simulation.campaign.outcome import Failure, Outcome
-from kraft_trio.simulation.campaign.state_file import FILE
+from kraft_trio.simulation.campaign.state_file import FILE, StateFile
+from kraft_trio.simulation.faults.nemesis import PlanOptions
 
 QUICK = ["--time", "1s", "--faults", "process"]
 
@@ -104,5 +106,42 @@ def test_other_options_are_refused(
     monkeypatch.setattr("kraft_trio.cli.simulate_state.run_chunks", run_chunks)
     state = ["simulate", "--state", str(tmp_path)]
     assert run([*state, "--seeds", "0:1", *QUICK]) == 0
-    assert run([*state, "--nodes", "5"]) == 1
-    assert "voters 5; expected None, as the campaign has it" in capsys.readouterr().err
+    for option, ours, theirs in (
+        ("--nodes", "5", "that each seed chooses"),
+        ("--time", "2s", "1s"),
+        ("--faults", "none", "process"),
+    ):
+        assert run([*state, option, ours]) == 1
+        assert f"{option} {ours}; expected {theirs}, as the campaign has it" in capsys.readouterr().err
+
+
+ENDED = '{"seed":9,"virtual_s":1,"real_s":1,"digest":"d","reached":"00"'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x", "[]", "3", "null", '"seeds"', "{}", "\xff"),
+        *('{"seeds":[1]}', '{"seeds":[1,2,0]}', '{"seeds":["a","b"]}'),
+        *('{"seed":1}', ENDED + ',"seed":"x"}', ENDED + ',"virtual_s":"y"}', ENDED + ',"real_s":null}'),
+        *(ENDED + f',"reached":"{"f" * 2000}"}}', ENDED + ',"reached":"-1"}', ENDED + ',"failure":[1,2]}'),
+    ],
+    ids=lambda line: line[-30:],
+)
+def test_a_line_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
+    damaged = b'{"seeds":[0,1]}\n' + line.encode("latin-1") + b"\n"
+    (tmp_path / FILE).write_bytes(damaged)
+    with StateFile.opened(tmp_path) as file:
+        file.options = PlanOptions()
+        with pytest.raises(ConfigError) as refused:
+            file.read()
+    shown = repr(line[:20].encode("latin-1"))[1:-1]
+    assert f"{FILE}: line 2: {shown}" in str(refused.value)
+    assert (tmp_path / FILE).read_bytes() == damaged
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    with open("/dev/full", "r+b", buffering=0) as full:  # type: ignore[arg-type]
+        file = StateFile(tmp_path / FILE, full)  # type: ignore[arg-type]
+        with pytest.raises(OSError, match=re.escape(str(tmp_path / FILE))):
+            file.choose(range(2))

@@ -57,7 +57,9 @@ def packed(names: Iterable[str]) -> str:
 
 def unpacked(text: str) -> list[int]:
     """The numbers of the names in a packed set, ascending.  Raises ValueError."""
-    bits, numbers = int(text, 16), []
+    bits, numbers = int(text, 16), list[int]()
+    if not 0 <= bits < 1 << len(REACHABLE):
+        raise ValueError(f"{text}: expected the names of {len(REACHABLE)}")
     while bits:
         lowest = bits & -bits
         numbers.append(lowest.bit_length() - 1)

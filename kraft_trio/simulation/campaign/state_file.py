@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedRandom
+from operator import index
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from kraft_trio.system.file_locks import flock
 
 FILE: Final = "campaign.jsonl"
 _FORMAT: Final = "kraft-trio seeds 1"
+_SHOWN: Final = 60
+"""How many bytes of a line are shown that is none of a campaign."""
 
 
 @attrs.frozen
@@ -77,8 +80,12 @@ class StateFile:
                 break
             try:
                 self._take(json.loads(line), ended)
-            except (ValueError, TypeError, KeyError, IndexError) as error:
-                raise ConfigError(f"{self._path}: line {number}: {error!r}; expected that of a campaign") from error
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                what = "the first line" if self.options is None else "a line"
+                shown = repr(line[:_SHOWN].rstrip(b"\n"))[1:]
+                raise ConfigError(
+                    f"{self._path}: line {number}: {shown}; expected {what} of a campaign of this version"
+                ) from error
             whole += len(line)
         self._file.truncate(whole)
         self._file.seek(whole)
@@ -88,7 +95,8 @@ class StateFile:
         if self.options is None:
             self._begun(value)
         elif "seeds" in value:
-            self.seeds = range(*value["seeds"])
+            start, stop = value["seeds"]
+            self.seeds = range(start, stop)
         else:
             ended.append(_ended(value))
 
@@ -131,8 +139,11 @@ class StateFile:
         return _ended(line)
 
     def _append(self, value: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
 
 def _line(outcome: Outcome) -> dict[str, Any]:
@@ -150,9 +161,13 @@ def _line(outcome: Outcome) -> dict[str, Any]:
 
 
 def _ended(line: Mapping[str, Any]) -> Ended:
+    """Raises KeyError, TypeError and ValueError."""
     failure = None
     if "failure" in line:
         rule, title, time_s, facts = line["failure"]
-        failure = Failure(rule, title, time_s, tuple(facts))
+        failure = Failure(str(rule), str(title), float(time_s), tuple(map(str, facts)))
     reached = tuple(unpacked(line["reached"]))
-    return Ended(line["seed"], line["virtual_s"], line["real_s"], line["digest"], reached, failure)
+    return Ended(
+        *(index(line["seed"]), float(line["virtual_s"]), float(line["real_s"]), str(line["digest"])),
+        *(reached, failure),
+    )
