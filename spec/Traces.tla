@@ -178,6 +178,8 @@ ChangesUnpublished(r, event) ==
     /\ \/ ChangeRole(r, event.shown.epoch)
        \/ \E c \in Replicas : GrantVoteLate(r, c, event.shown.epoch)
 
+Unpublished == {"unpublished"}
+
 Begins(event) == event.kind \in {"begin", "restart", "swap"}
 
 \* Before a process starts, its configuration may be given the static voters, or lose them.
@@ -291,10 +293,9 @@ InstallUpTo(f, end) ==
 -----------------------------------------------------------------------------
 (* The trace *)
 
-\* What is shown need not have the voters: a node publishes a new set later.  A process
-\* begins with the set that it has.
+\* What is shown need not have the voters: a node publishes a new set later.
 IsAsShown(r, event) ==
-    /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = {} /\ ~Begins(event) THEN Shown(r)'.voters ELSE @]
+    /\ Shown(r)' = [event.shown EXCEPT !.voters = IF @ = Unpublished THEN Shown(r)'.voters ELSE @]
     /\ event.value.voters # {} => VotersIn(r)' = event.value.voters
     /\ "lastEpoch" \in DOMAIN event.value => LastEpoch(log'[r]) = event.value.lastEpoch
     /\ "voted" \in DOMAIN event.value => ShownVote(r)' = event.value.voted

@@ -18,6 +18,9 @@ OLD_COPY: Final = "stale disk"
 """The fault after which a machine runs on an old copy of its directory."""
 
 SKIPPED: Final = "a peer has no pre-votes"
+UNPUBLISHED: Final = frozenset({"unpublished"})
+"""The voters of a node whose log may have others than it has published."""
+
 ROLES: Final = ("Unattached", "Prospective", "Candidate", "Leader", "Follower", "Resigned")
 
 LARGEST_EPOCH: Final = 10_000
@@ -39,7 +42,7 @@ class Shown:
     synced: int
     hw: int
     voters: frozenset[str]
-    """Node ids; empty if the node has not published the set of its log yet."""
+    """Node ids, or UNPUBLISHED."""
 
 
 @attrs.frozen
@@ -182,7 +185,7 @@ class _Translation:
             node.has_new_voters = False
         shown = _shown(event)
         if node.has_new_voters:
-            shown = attrs.evolve(shown, voters=frozenset())
+            shown = attrs.evolve(shown, voters=UNPUBLISHED)
         match event.kind:
             case "role" if event.details.get("was") is None:
                 self._begin(node, shown, event)

@@ -107,7 +107,20 @@ def killed(events: Sequence[TraceEvent]) -> list[list[TraceEvent]]:
     return found
 
 
-FALSE = (committed_before_it_is_synced, fetched_before_it_is_appended, voted_twice, lost_a_synced_record)
+def forgot_its_voters(events: Sequence[TraceEvent]) -> tuple[list[TraceEvent], TraceEvent]:
+    """A leader has no voters any more."""
+    commit = at(events, lambda event: event.kind == "high_watermark" and event.role == "Leader")
+    false = changed(events, commit, voters=())
+    return false, false[commit]
+
+
+FALSE = (
+    committed_before_it_is_synced,
+    fetched_before_it_is_appended,
+    voted_twice,
+    lost_a_synced_record,
+    forgot_its_voters,
+)
 
 
 def test_true_and_false_traces(tlc_jar: Path) -> None:
