@@ -12,6 +12,7 @@ from random import Random
 from harness.command import kraft
 from harness.node import NodeProcess
 from harness.quorum import Quorum
+from harness.waiting import wait_until
 from scripts.trace_checking.checking import Verdict, check
 from scripts.trace_checking.killed import completed
 from scripts.trace_checking.merging import merged
@@ -55,14 +56,27 @@ def writing(quorum: Quorum) -> Iterator[None]:
     assert not failures, failures
 
 
+def wait_until_told(node: NodeProcess, role: str) -> None:
+    """Wait until its trace has the node in that role: one that is killed before cannot be checked."""
+
+    def is_told() -> bool:
+        return [event.role for event in read(trace_of(node))[1] if event.role is not None][-1:] == [role]
+
+    wait_until(f"node {node.id} is {role} in its trace", is_told)
+
+
 def kill_leader(quorum: Quorum, random: Random) -> None:
-    quorum.leader().kill()
+    leader = quorum.leader()
+    wait_until_told(leader, "Leader")
+    leader.kill()
     quorum.leader()
 
 
 def kill_another(quorum: Quorum, random: Random) -> None:
     leader = quorum.leader()
-    random.choice([node for node in quorum.nodes.values() if node is not leader]).kill()
+    another = random.choice([node for node in quorum.nodes.values() if node is not leader])
+    wait_until_told(another, "Follower")
+    another.kill()
 
 
 def stop_leader(quorum: Quorum, random: Random) -> None:
