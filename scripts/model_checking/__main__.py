@@ -8,9 +8,11 @@ from typing import Final
 import click
 
 from scripts.common.run import FAILED, command, impossible, interruptible
-from scripts.model_checking.models import Model, SpecifiedMutant, hazards, models, mutants
+from scripts.model_checking.models import NO_MUTATION, Model, SpecifiedMutant, hazards, models, mutants, rules
 from scripts.model_checking.tlc import Result, SpecificationError, Tlc, TlcMissingError, jar
 
+SECONDS: Final = click.FloatRange(0, min_open=True)
+NUMBER: Final = click.IntRange(1)
 RANDOM_S: Final = 60.0
 """How long random behaviours are tried of a model that cannot be searched."""
 
@@ -18,14 +20,26 @@ RANDOM_S: Final = 60.0
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL...]")
 @click.option("--list", "is_listing", is_flag=True, help="List the models without checking them.")
-@click.option("--mutation", default="none", help="Switch this rule of the specification off.")
+@click.option("--mutation", default=NO_MUTATION, help="Switch this rule of the specification off.")
 @click.option("--only", metavar="PROPERTY", help="Check this property alone.")
-@click.option("--simulate", "simulate_s", type=float, metavar="SECONDS", help="Try random behaviours for so long.")
-@click.option("--depth", default=100, show_default=True, help="With --simulate, the most steps of a behaviour.")
+@click.option("--simulate", "simulate_s", type=SECONDS, metavar="SECONDS", help="Try random behaviours for so long.")
+@click.option(
+    "--depth", type=NUMBER, default=100, show_default=True, help="With --simulate, the most steps of a behaviour."
+)
 @click.option("--mutants", "is_hunting", is_flag=True, help="Switch off each rule in turn; TLC must notice every time.")
-@click.option("--limit", "limit_s", default=300.0, show_default=True, help="With --mutants, how long one may take.")
-@click.option("--workers", default=1, show_default=True, help="How many threads search.")
-@click.option("--heap", "heap_mb", default=2048, show_default=True, metavar="MIB", help="How much memory Java may use.")
+@click.option(
+    "--limit", "limit_s", type=SECONDS, default=300.0, show_default=True, help="With --mutants, how long one may take."
+)
+@click.option("--workers", type=NUMBER, default=1, show_default=True, help="How many threads search.")
+@click.option(
+    "--heap",
+    "heap_mb",
+    type=click.IntRange(64),
+    default=2048,
+    show_default=True,
+    metavar="MIB",
+    help="How much memory Java may use.",
+)
 def main(
     names: tuple[str, ...],
     is_listing: bool,
@@ -51,6 +65,8 @@ def main(
     for name in names:
         if name not in known:
             impossible(f"there is no model {name}: scripts/tlc --list names them")
+    if mutation != NO_MUTATION and mutation not in rules():
+        impossible(f"--mutation {mutation!r}: the specification has no such rule; mutants.toml names them")
     left_out = {hazard.model for hazard in hazards()} | {name for name, model in known.items() if model.is_random}
     chosen = [model for name, model in known.items() if (name in names if names else name not in left_out)]
     try:

@@ -17,6 +17,15 @@ _RANDOM: Final = "\\* Random behaviours only."
 _SECTIONS: Final = ("INVARIANT", "INVARIANTS", "PROPERTY", "PROPERTIES")
 
 
+NO_MUTATION: Final = "none"
+
+
+def rules() -> frozenset[str]:
+    """The rules of the specification that can be switched off."""
+    texts = [path.read_text(encoding="utf-8") for folder in (SPEC, MODELS) for path in folder.glob("*.tla")]
+    return frozenset(rule for text in texts for rule in re.findall(r'Broken\("([^"]+)"\)', text))
+
+
 @attrs.frozen
 class Model:
     """A module with the sets and bounds of one model, and its configuration."""

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from scripts.model_checking import __main__ as command
 from scripts.model_checking import tlc as runner
 from scripts.model_checking.messages import Message, messages, simulated
-from scripts.model_checking.models import Model, models
+from scripts.model_checking.models import Model, models, mutants, rules
 from scripts.model_checking.tlc import Result, Step, Tlc, TlcMissingError
 from scripts.model_checking.values import Name, differences, state_of, text_of, value_of
 
@@ -135,6 +135,25 @@ def test_an_unknown_model_is_refused() -> None:
     refused = CliRunner().invoke(command.main, ["nothing"])
     assert refused.exit_code == 2
     assert "scripts/tlc --list names them" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--mutation", "nope"], "--mutation 'nope': the specification has no such rule; mutants.toml names them"),
+        (["--simulate", "-1"], "-1.0 is not in the range x>0"),
+        (["--workers", "0"], "0 is not in the range x>=1"),
+        (["--heap", "1"], "1 is not in the range x>=64"),
+    ],
+)
+def test_options_that_would_check_nothing_are_refused(arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(command.main, ["tiny", *arguments])
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_every_mutant_of_the_table_is_a_rule() -> None:
+    assert {mutant.mutation for mutant in mutants()} <= rules()
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
