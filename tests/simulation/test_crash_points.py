@@ -143,4 +143,4 @@ def test_every_rule_holds_whichever_call_it_crashes_at(share: int, undisturbed: 
             assert found.calls[:number] == undisturbed[:number], "until then it is the same life"
             assert found.crashes == 1, f"call {number}: {operation} {name}, after: {after}"
             lived += 1
-    assert lived > 10
+    assert lived >= 10

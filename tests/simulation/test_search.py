@@ -144,7 +144,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     with (
         StateFile.opened(tmp_path) as file,
-        pytest.raises(ConfigError, match=r"line 1: .*; expected that of a campaign"),
+        pytest.raises(ConfigError, match=r"line 1: .*; expected the first line of a campaign"),
     ):
         file.read()
     assert (tmp_path / FILE).read_text() == text
