@@ -79,30 +79,29 @@ def run_sitting(sitting: Sitting) -> bool:
 
 
 def _begun(file: StateFile, sitting: Sitting) -> PlanOptions:
-    """The options of the campaign, after the first lines of a new one have been written."""
+    """The options of the campaign, after the first line of a new one has been written."""
     before = file.options
-    if before is None and (sitting.seeds is None or sitting.is_report):
-        raise ConfigError(f"--state {sitting.directory}: no campaign yet; expected --seeds A:B, without --report")
-    for name in sitting.given if before is not None else ():
+    if before is None:
+        if sitting.seeds is None or sitting.is_report:
+            raise ConfigError(f"--state {sitting.directory}: no campaign yet; expected --seeds A:B, without --report")
+        file.begin(sitting.options, sitting.seeds)
+        return sitting.options
+    for name in sitting.given:
         ours, theirs = getattr(sitting.options, name), getattr(before, name)
         if ours != theirs:
             option, told = _OPTIONS[name]
             raise ConfigError(
                 f"--state {sitting.directory}: {option} {told(ours)}; expected {told(theirs)}, as the campaign has it"
             )
-    if before is None:
-        file.begin(sitting.options)
     if sitting.seeds is not None and sitting.seeds != file.seeds:
         file.choose(sitting.seeds)
-    return sitting.options if before is None else before
+    return before
 
 
 def _run(file: StateFile, search: Search, jobs: int) -> None:
-    seeds = file.seeds
-    assert seeds is not None
-    left = sum(seed not in search.ended for seed in seeds)
+    left = sum(seed not in search.ended for seed in file.seeds)
     with terminations_as_interrupts(), SeedsDisplay(left) as display:
-        while chosen := search.next_seeds(seeds, jobs * _ROUND):
+        while chosen := search.next_seeds(file.seeds, jobs * _ROUND):
             with _outcomes(chosen, search.runs, jobs) as outcomes:
                 for outcome in outcomes:
                     search.add(file.add(outcome))

@@ -94,7 +94,7 @@ def test_a_search_continues_from_its_file(tmp_path: Path) -> None:
     with StateFile.opened(tmp_path / "state") as file:
         assert file.read() == []
         assert file.options is None
-        file.begin(OPTIONS)
+        file.begin(OPTIONS, range(3, 5))
         file.choose(range(3, 9))
         file.add(outcome(3, 1, 5))
         file.add(attrs.evolve(outcome(4), failure=failure))
@@ -107,8 +107,7 @@ def test_a_search_continues_from_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 40, 130])
 def test_a_line_that_was_cut_short_is_gone(tmp_path: Path, cut: int) -> None:
     with StateFile.opened(tmp_path) as file:
-        file.begin(OPTIONS)
-        file.choose(range(9))
+        file.begin(OPTIONS, range(9))
         file.add(outcome(3))
         file.add(outcome(4))
     path = tmp_path / FILE
@@ -131,7 +130,7 @@ def test_one_process_at_a_time_has_the_file(tmp_path: Path) -> None:
 
 def test_a_state_of_other_plans_is_refused(tmp_path: Path) -> None:
     with StateFile.opened(tmp_path) as file:
-        file.begin(OPTIONS)
+        file.begin(OPTIONS, range(9))
     path = tmp_path / FILE
     header = json.loads(path.read_text())
     path.write_text(json.dumps({**header, "plans": "0" * 32}) + "\n")
@@ -164,9 +163,9 @@ def test_the_report_names_what_was_reached_and_what_failed() -> None:
         "actions of the specification: 1 of 27",
         "neighbours of actions: 0 of 405",
         "actions never taken: " + ", ".join(name for name in REACHABLE[900:927] if name != "Sync"),
-        "invariant 2 (epochs)",
+        "invariant 2 (epochs): 1 seed",
         "  kraft simulate --seed 6 --time 5s --faults none",
-        "invariant 5 (logs <match>)",
+        "invariant 5 (logs <match>): 1 seed",
         "  kraft simulate --seed 1 --time 5s --faults none --witness",
     ]
     shown = page(search, range(10))

@@ -12,12 +12,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, groupby, islice
 from multiprocessing.connection import wait as wait_for_any
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
 from kraft_trio.errors import KraftError
-from kraft_trio.simulation.campaign.outcome import COVERED, Outcome
+from kraft_trio.simulation.campaign.outcome import COVERED, Failure, Outcome
 
 AHEAD = 4
 """Seeds that are handed out per process: enough to keep it busy, few enough to stop soon."""
@@ -182,8 +182,7 @@ def report(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> 
     for outcome in summary.slowest_elections:
         took_s, at_s = (outcome.slowest_election_us or 0) / 1e6, (outcome.slowest_election_at_us or 0) / 1e6
         yield f"slow election: {took_s:.3f} s, at {at_s:.3f} s: {replay(outcome.seed)}"
-    for _, outcomes in groupby(sorted(summary.violations, key=_rule_and_seed), key=_rule):
-        yield from _violations(list(outcomes), replay)
+    yield from violations(summary.violations, replay)
 
 
 def _transitions(summary: Summary) -> Iterator[str]:
@@ -193,18 +192,29 @@ def _transitions(summary: Summary) -> Iterator[str]:
         yield f"role transitions: {len(COVERED) - len(missing)} of {len(COVERED)} kinds taken{never}"
 
 
-def _violations(outcomes: list[Outcome], replay: Callable[[int], str]) -> Iterator[str]:
-    failure = outcomes[0].failure
-    assert failure is not None
-    yield f"{failure.rule} ({failure.title}): {len(outcomes)} {'seed' if len(outcomes) == 1 else 'seeds'}"
-    for outcome in outcomes:
-        yield f"  {replay(outcome.seed)}"
+class Failed(Protocol):
+    """A seed that has failed."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def failure(self) -> Failure | None: ...
 
 
-def _rule(outcome: Outcome) -> tuple[str, str]:
-    assert outcome.failure is not None
-    return outcome.failure.rule, outcome.failure.title
+def violations(failed: Iterable[Failed], replay: Callable[[int], str]) -> Iterator[str]:
+    """By rule, the commands that run the seeds again, line by line."""
+    for (rule, title), group in groupby(sorted(failed, key=_rule_and_seed), key=_rule):
+        seeds = [one.seed for one in group]
+        yield f"{rule} ({title}): {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}"
+        for seed in seeds:
+            yield f"  {replay(seed)}"
 
 
-def _rule_and_seed(outcome: Outcome) -> tuple[str, str, int]:
-    return *_rule(outcome), outcome.seed
+def _rule(failed: Failed) -> tuple[str, str]:
+    assert failed.failure is not None
+    return failed.failure.rule, failed.failure.title
+
+
+def _rule_and_seed(failed: Failed) -> tuple[str, str, int]:
+    return *_rule(failed), failed.seed

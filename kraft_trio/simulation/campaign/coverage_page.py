@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from itertools import groupby, product
+from itertools import product
 from typing import Final
 
+from kraft_trio.simulation.campaign.campaign import violations
 from kraft_trio.simulation.campaign.cells import CELLS, MESSAGES, SITUATIONS
 from kraft_trio.simulation.campaign.reached import REACHABLE, name_of_cell, name_of_pair
 from kraft_trio.simulation.campaign.search import Search
@@ -31,12 +32,11 @@ li { font-family: ui-monospace, monospace; font-size: 13px; }
 """
 
 
-def lines(search: Search, seeds: range | None) -> Iterator[str]:
+def lines(search: Search, seeds: range) -> Iterator[str]:
     """The state of a search in a few lines, and the command that repeats each failure."""
-    total = len(search.ended) if seeds is None else len(seeds)
-    left = 0 if seeds is None else sum(seed not in search.ended for seed in seeds)
+    left = sum(seed not in search.ended for seed in seeds)
     yield (
-        f"{total - left} of {total} seeds, {search.virtual_s / 3600:.2f} virtual hours in "
+        f"{len(seeds) - left} of {len(seeds)} seeds, {search.virtual_s / 3600:.2f} virtual hours in "
         f"{search.real_s / 3600:.2f} hours of processes, {len(search.failures)} violations"
     )
     each = search.seeds_of_strata
@@ -47,15 +47,7 @@ def lines(search: Search, seeds: range | None) -> Iterator[str]:
         yield f"{title}: {len(group) - len(never)} of {len(group)}"
     if missing := [name for name in ACTIONS if name not in names]:
         yield f"actions never taken: {', '.join(missing)}"
-    by_rule = sorted(search.failures, key=lambda one: (_rule(one.failure), one.seed))
-    for rule, failures in groupby(by_rule, key=lambda one: _rule(one.failure)):
-        yield rule
-        for one in failures:
-            yield f"  {search.runs.replay(one.seed)}"
-
-
-def _rule(failure: object) -> str:
-    return f"{getattr(failure, 'rule', '')} ({getattr(failure, 'title', '')})"
+    yield from violations(search.failures, search.runs.replay)
 
 
 def _groups() -> Iterator[tuple[str, Sequence[str]]]:
@@ -64,7 +56,7 @@ def _groups() -> Iterator[tuple[str, Sequence[str]]]:
     yield "neighbours of actions", [name_of_pair(pair) for pair in PAIRS]
 
 
-def page(search: Search, seeds: range | None) -> str:
+def page(search: Search, seeds: range) -> str:
     """An HTML page that needs no other file."""
     numbers = {name: number for number, name in enumerate(REACHABLE)}
 

@@ -22,7 +22,7 @@ from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, open_own
 from kraft_trio.system.file_locks import flock
 
 FILE: Final = "campaign.jsonl"
-_FORMAT: Final = "kraft-trio seeds 1"
+_FORMAT: Final = "kraft-trio seeds 2"
 _SHOWN: Final = 60
 """How many bytes of a line are shown that is none of a campaign."""
 
@@ -48,7 +48,7 @@ class StateFile:
         self._file = file
         self.options: PlanOptions | None = None
         """Those of the campaign; None for a new one."""
-        self.seeds: range | None = None
+        self.seeds = range(0)
         """Those to run, as the last sitting has named them."""
 
     @classmethod
@@ -95,10 +95,13 @@ class StateFile:
         if self.options is None:
             self._begun(value)
         elif "seeds" in value:
-            start, stop = value["seeds"]
-            self.seeds = range(start, stop)
+            self._chosen(value)
         else:
             ended.append(_ended(value))
+
+    def _chosen(self, value: Any) -> None:
+        start, stop = value["seeds"]
+        self.seeds = range(start, stop)
 
     def _begun(self, header: Any) -> None:
         if header["format"] != _FORMAT:
@@ -109,11 +112,12 @@ class StateFile:
                 f"{self._path}: of a version whose seeds have other plans; expected plans {header['plans']}, "
                 "or another directory"
             )
+        self._chosen(header)
         self.options = options
 
-    def begin(self, options: PlanOptions) -> None:
+    def begin(self, options: PlanOptions, seeds: range) -> None:
         """Write the first line.  Raises OSError."""
-        self.options = options
+        self.options, self.seeds = options, seeds
         self._append(
             {
                 "format": _FORMAT,
@@ -124,6 +128,7 @@ class StateFile:
                     "duration_us": options.duration_us,
                     "profiles": options.profiles,
                 },
+                "seeds": [seeds.start, seeds.stop],
             }
         )
 
