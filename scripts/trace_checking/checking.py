@@ -150,13 +150,8 @@ def _values(printed: Sequence[str]) -> Iterator[tuple[int, int, str, Any]]:
 
 def _shown(trace: Steps, value: Any) -> Shown:
     offsets = trace.offsets
-    return Shown(
-        value["epoch"],
-        value["role"],
-        value["leader"],
-        *(offsets[min(value[field], len(offsets) - 1)] for field in ("end", "synced", "hw")),
-        value["voters"],
-    )
+    end, synced, hw = (offsets[min(value[field], len(offsets) - 1)] for field in ("end", "synced", "hw"))
+    return Shown(value["epoch"], value["role"], value["leader"], end, synced, hw, value["voters"])
 
 
 def _told(shown: Shown) -> str:

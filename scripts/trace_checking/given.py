@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kraft_trio.simulation.facts.actions import ROLES
 from kraft_trio.tracing.events import TraceEvent
 from kraft_trio.tracing.files import TraceFileError, TraceHeader, open_trace
 from scripts.trace_checking.killed import completed
 from scripts.trace_checking.merging import merged
-from scripts.trace_checking.steps import ROLES, NotTraceableError
+from scripts.trace_checking.steps import NotTraceableError
 
 _KEY: Final = re.compile(r"[0-9]+(-[A-Za-z0-9_-]+)?")
 _SNAPSHOT: Final = re.compile(r"[0-9]+@[0-9]+")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from kraft_trio.tracing.events import Detail, TraceEvent
-from scripts.trace_checking.steps import NotTraceableError
+from scripts.trace_checking.steps import NotTraceableError, several, whole
 
 CAUSE = "killed"
 
@@ -33,16 +33,16 @@ class _Others:
     """What all nodes have of each other."""
 
     def __init__(self, events: Iterable[TraceEvent]) -> None:
-        self.keys: dict[int | None, str] = {}
-        """The replica key of each node's last process."""
+        self._keys: dict[int | None, str] = {}
+        """The replica key of each node's last process so far."""
         self.marks: dict[int | None, set[int]] = {}
         """By epoch, the high watermarks that followers have learned."""
         self.begins: dict[int | None, int] = {}
         """By epoch, where its first record begins."""
         self.voters: dict[tuple[Detail, Detail], str] = {}
         """The voter sets by the epoch and the base offset of their batches."""
-        self.answers: list[TraceEvent] = []
-        """Granted votes and pre-votes that candidates have counted."""
+        self.answers: list[tuple[TraceEvent, str]] = []
+        """Granted votes and pre-votes that candidates have counted, with the candidate's replica key."""
         for event in events:
             self._note(event)
 
@@ -50,17 +50,17 @@ class _Others:
         details = event.details
         match event.kind, event.role:
             case "start", _:
-                self.keys[event.node] = str(details["directory_id"])
+                self._keys[event.node] = str(details["directory_id"])
             case "high_watermark", "Follower":
                 self.marks.setdefault(event.epoch, set()).add(event.high_watermark or 0)
             case "append", _:
-                epoch, base = event.epoch, _int(details["base_offset"])
+                epoch, base = event.epoch, whole(details["base_offset"])
                 if details["record_epoch"] == epoch:
                     self.begins[epoch] = min(self.begins.get(epoch, base), base)
-                for offset, voters in zip(_list(details["voters_offsets"]), _list(details["voters"]), strict=True):
-                    self.voters[details["record_epoch"], offset] = str(voters)
-            case "log", _ if event.cause == "vote answered" and details["granted"]:
-                self.answers.append(event)
+                for offset, voters in zip(several(details["voters_offsets"]), several(details["voters"]), strict=True):
+                    self.voters[details["record_epoch"], whole(offset)] = str(voters)
+            case "log", str() if event.cause == "vote answered" and details["granted"]:
+                self.answers.append((event, self._keys[event.node]))
 
 
 def _with_missing(trace: Sequence[TraceEvent], others: _Others) -> Iterator[TraceEvent]:
@@ -87,22 +87,19 @@ def _missing(
     process: Sequence[TraceEvent], after: Sequence[TraceEvent], others: _Others, told: set[_Request]
 ) -> Iterator[TraceEvent]:
     last = next((event for event in reversed(process) if event.role is not None), None)
-    restart = next((event for event in after if event.kind == "role"), None)
+    restart = next((event for event in after if event.kind == "role" and event.details["was"] is None), None)
     is_same_disk = process[0].details.get("directory_id") == after[0].details.get("directory_id")
     if last is None or restart is None or not is_same_disk:
         return
-    assert restart.details["was"] is None
     # As late as possible: what comes after them in other nodes waits for them.
-    last = attrs.evolve(last, time_us=restart.time_us)
-    led = last.role == "Leader"
-    if led:
-        yield from (now := _Now(last, others)).wrote(restart.log_end or 0)
-        last = now.event
-    now = _Now(last, others)
+    now = _Now(attrs.evolve(last, time_us=restart.time_us), others)
+    end = restart.log_end or 0
+    if last.role == "Leader":
+        yield from now.wrote(end)
     yield from now.granted(process, told)
     yield from now.moved(restart)
-    if not led:
-        yield from now.wrote(restart.log_end or 0)
+    if last.role != "Leader":
+        yield from now.wrote(end)
     yield from now.took_snapshot(process, restart)
 
 
@@ -121,13 +118,13 @@ class _Now:
 
     def granted(self, process: Sequence[TraceEvent], told: set[_Request]) -> Iterator[TraceEvent]:
         """Votes and pre-votes that candidates have counted, and that the node's processes have not told."""
-        for answer in self._others.answers:
-            details = {**answer.details, "candidate": self._others.keys[answer.node]}
+        for answer, candidate in self._others.answers:
+            details = {**answer.details, "candidate": candidate}
             request = _request(details)
             if (
                 details["voter_id"] == self.event.node
                 and request not in told
-                and _int(details["epoch"]) >= (self.event.epoch or 0)
+                and whole(details["epoch"]) >= (self.event.epoch or 0)
                 and answer.time_us >= process[0].time_us
             ):
                 if self.event.role == "Leader":
@@ -156,7 +153,7 @@ class _Now:
         """Its log up to `end` (exclusive), and what a leader has committed of it."""
         base, epoch = self.event.log_end or 0, self.event.epoch
         known = self._others.voters
-        sets = sorted(_int(offset) for at, offset in known if at == epoch and base < _int(offset) < end)
+        sets = sorted(whole(offset) for at, offset in known if at == epoch and base < whole(offset) < end)
         if end > base:
             for begin, until in zip([base, *sets], [*sets, end], strict=True):
                 voters = [(begin, known[epoch, begin])] if (epoch, begin) in known else []
@@ -182,13 +179,3 @@ class _Now:
             if end > (self.event.high_watermark or 0):
                 yield self._add("high_watermark", high_watermark=end)
             yield self._add("log", "snapshot taken", {"snapshot_id": f"{end}@0"})
-
-
-def _int(value: Detail) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _list(value: Detail) -> Sequence[Detail]:
-    assert isinstance(value, list | tuple)
-    return value

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from kraft_trio.storage.batches.control_records import LeaderChange
 from kraft_trio.tracing.events import NO_STATE, NodeState, TraceEvent, event_of
 from scripts.trace_checking.steps import SKIPPED, NotTraceableError
 from scripts.trace_checking.written import Replica, Written
@@ -46,9 +45,6 @@ class _Node:
     @property
     def id(self) -> int:
         return self.written.id
-
-    def has(self, batch: Written) -> bool:
-        return batch in self.written.log
 
 
 class _Retelling:
@@ -132,7 +128,7 @@ class _Retelling:
                 if node is not leader and node.written.end >= (epoch, batch.end) and self._shares(node, batch):
                     self._fetch(node, leader, batch)
             self._sync(leader)
-            self._commit(leader, change)
+            self._commit(leader)
 
     def _shares(self, node: _Node, batch: Written) -> bool:
         return any(own.epoch == batch.epoch and own.end >= batch.end for own in node.written.log)
@@ -177,7 +173,7 @@ class _Retelling:
             node.synced = node.end
             self._happen(node, "sync")
 
-    def _commit(self, leader: _Node, change: LeaderChange) -> None:
+    def _commit(self, leader: _Node) -> None:
         voters = [self.nodes[node_id] for node_id in leader.voters if node_id in self.nodes]
         synced = [node for node in voters if node.epoch == leader.epoch and node.synced >= leader.end]
         if 2 * len(synced) > len(leader.voters):

@@ -21,8 +21,6 @@ SKIPPED: Final = "a peer has no pre-votes"
 UNPUBLISHED: Final = frozenset({"unpublished"})
 """The voters of a node whose log may have others than it has published."""
 
-ROLES: Final = ("Unattached", "Prospective", "Candidate", "Leader", "Follower", "Resigned")
-
 LARGEST_EPOCH: Final = 10_000
 """The specification has tables of all epochs."""
 
@@ -212,7 +210,7 @@ class _Translation:
                 node.installed_end = None
                 self._add("same", node, shown, event)
             case "trim":
-                self._add("trim", node, shown, event, to=_int(event.details["to"]))
+                self._add("trim", node, shown, event, to=whole(event.details["to"]))
             case "log" if event.cause == "role":
                 node.next_role = _next_role(event)
             case "log" if event.cause == "vote requested" and event.details["granted"]:
@@ -220,7 +218,7 @@ class _Translation:
                     "prevote" if event.details["pre_vote"] else "vote",
                     *(node, shown, event),
                     candidate=self._replica(str(event.details["candidate"])),
-                    candidate_epoch=_int(event.details["epoch"]),
+                    candidate_epoch=whole(event.details["epoch"]),
                 )
             case "log" if event.cause == "snapshot taken":
                 end = int(str(event.details["snapshot_id"]).partition("@")[0])
@@ -286,7 +284,8 @@ def _has_voted(event: TraceEvent, before: TraceEvent | None) -> bool:
     return not is_own and (before.epoch != event.epoch or _voted(before) == NOBODY)
 
 
-def _int(value: object) -> int:
+def whole(value: object) -> int:
+    """A detail of an event that is a number."""
     assert isinstance(value, int)
     return value
 
@@ -324,8 +323,8 @@ def steps_of(events: Iterable[TraceEvent]) -> Steps:
     for step in steps:
         offsets |= {step.shown.end, step.shown.synced, step.shown.hw}
         offsets |= {step.to} if step.to is not None else set()
-        if step.kind == "append" and len(sets := _list(step.event.details["voters_offsets"])) > 1:
-            offsets |= set(map(_int, sets[1:]))
+        if step.kind == "append" and len(sets := several(step.event.details["voters_offsets"])) > 1:
+            offsets |= set(map(whole, sets[1:]))
     ordered = tuple(sorted(offsets))
     replicas = tuple(translation.replicas)
     first = tuple(
@@ -336,7 +335,8 @@ def steps_of(events: Iterable[TraceEvent]) -> Steps:
     return Steps(tuple(_split(steps, ordered)), replicas, first, initial_voters, ordered, translation.cut)
 
 
-def _list(value: object) -> list[object]:
+def several(value: object) -> list[object]:
+    """A detail of an event that is a list."""
     assert isinstance(value, list)
     return value
 
@@ -360,4 +360,4 @@ def _split(steps: Sequence[Step], offsets: Sequence[int]) -> Iterable[Step]:
 
 
 def _has_voters(event: TraceEvent, base: int, end: int) -> bool:
-    return any(base <= _int(offset) < end for offset in _list(event.details["voters_offsets"]))
+    return any(base <= whole(offset) < end for offset in several(event.details["voters_offsets"]))

@@ -16,6 +16,7 @@ from kraft_trio.storage.batches.batch_header import check_crc, peek_header
 from kraft_trio.storage.batches.control_records import ControlRecord, LeaderChange, VotersRecord
 from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, decode_meta_properties
 from kraft_trio.storage.directory.quorum_state import decode_quorum_state
+from kraft_trio.storage.disk.partition_files import QUORUM_STATE
 from scripts.trace_checking.steps import LARGEST_EPOCH, NotTraceableError
 
 PARTITION: Final = "__cluster_metadata-0"
@@ -90,7 +91,7 @@ def read_replica(directory: Path) -> Replica:
     meta = directory / META_PROPERTIES
     properties = decode_meta_properties(str(meta), meta.read_bytes())
     partition = directory / PARTITION
-    quorum_state = partition / "quorum-state"
+    quorum_state = partition / QUORUM_STATE
     state = ElectionState(0)
     if quorum_state.exists():
         state = decode_quorum_state(str(quorum_state), quorum_state.read_bytes())
