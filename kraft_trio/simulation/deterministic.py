@@ -272,7 +272,7 @@ _COLLECT_AFTER: Final = 10_000
 
 @contextmanager
 def _seldom_collecting() -> Iterator[None]:
-    """Tasks and connections that end leave reference cycles, and collections of so few took a tenth of the time."""
+    """Tasks and connections that end leave reference cycles, and Python would look for them after a few of them."""
     before = youngest, *older = gc.get_threshold()
     if youngest:  # Otherwise the caller wants no collections.
         gc.set_threshold(max(youngest, _COLLECT_AFTER), *older)

@@ -28,7 +28,7 @@ _NUMBERS: Final = {name: number for number, name in enumerate(REACHABLE)}
 
 
 class Reached:
-    """Collects what one run reaches.  It costs about 2 % of the run."""
+    """Collects what one run reaches."""
 
     def __init__(self, facts: RunFacts) -> None:
         self._cells = CellCoverage(facts)
