@@ -55,6 +55,10 @@ OUR_TAGS = 10_000
 """The first tag of a field of our own."""
 
 
+LONGEST_MS = 2**50
+"""Of longer times kio loses milliseconds, because it writes them from a float of seconds, and then it has none."""
+
+
 def kios_bytes(entity_type, entity):
     buffer = io.BytesIO()
     kio_writer(entity_type)(buffer, entity)
@@ -86,6 +90,8 @@ def without_our_tags(structure, fields):
 @given(data=st.data())
 def test_what_we_write_is_what_kio_writes(api, version, kind, data):
     value = cut_down(data.draw(VALUES[api.name, kind]), api.name, version)
+    if hasattr(value, "session_lifetime_ms"):
+        value = attrs.evolve(value, session_lifetime_ms=value.session_lifetime_ms % LONGEST_MS)
     structure = api.structure(kind, version)
     try:
         fields = read_plain(structure, our_bytes(api, version, kind, value))
