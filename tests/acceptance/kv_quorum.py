@@ -50,8 +50,12 @@ class KvQuorum:
 
 def make_kv_quorum(make_quorum: MakeQuorum, voters: int = 3, *, is_steady: bool = False, **settings: str) -> KvQuorum:
     """Format and start nodes with gateways."""
-    quorum: Quorum = make_quorum(voters, is_steady=is_steady, kraft_state_machine="kv", **settings)
-    ports = dict(zip(quorum.nodes, free_ports(voters), strict=True))
+    return start_kv_quorum(make_quorum(voters, is_steady=is_steady, kraft_state_machine="kv", **settings))
+
+
+def start_kv_quorum(quorum: Quorum) -> KvQuorum:
+    """Start nodes that were formatted for the store, with gateways."""
+    ports = dict(zip(quorum.nodes, free_ports(len(quorum.nodes)), strict=True))
     for node_id, port in ports.items():
         quorum.settings["kraft.kv.listener"] = f"HTTP://127.0.0.1:{port}"
         quorum.write_properties(quorum.nodes[node_id])
