@@ -6,18 +6,19 @@ A failure prints one line on stderr, and has one of the exit codes of docs/refer
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
+from typing import Any
 
 import click
 
-from kraft_trio.cli.terminal.exit_codes import exit_code
+from kraft_trio.cli.terminal.exit_codes import IN_HELP, ExitCode, exit_code
 from kraft_trio.cli.terminal.meant_command import meant_command
 from kraft_trio.cli.terminal.misplaced_option import proper_place
 from kraft_trio.cli.terminal.output import one_message
-from kraft_trio.cli.terminal.standard_streams import standard_streams
+from kraft_trio.cli.terminal.standard_streams import abandon_stdout, standard_streams
 from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
@@ -51,11 +52,32 @@ _COMMANDS = {
 """The module and the name of each sub-command, and the first sentence of its help."""
 
 
+class _ReaderGoneError(Exception):
+    """The pipe is broken that stdout goes to."""
+
+
+@contextmanager
+def _told_from_click() -> Iterator[None]:
+    """Let no BrokenPipeError through: click would exit with 1 for it."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGoneError from error
+
+
 class _Commands(click.Group):
     """Imports a sub-command only when it is used.
 
     So `kraft storage` does not pay for importing Spark, and `kraft --help` imports no sub-command at all.
     """
+
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:
+        with _told_from_click():
+            return super().make_context(*given, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told_from_click():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -79,18 +101,25 @@ class _Commands(click.Group):
             )
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=IN_HELP,
+)
 @click.version_option(package_name="kraft-trio", prog_name="kraft")
 def kraft() -> None:
     """Format, run, inspect and repair the nodes of a KRaft quorum, and simulate one."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return the process's exit code."""
+    """Run one command line and return the process's exit code.  `kraft help WORDS` is `kraft WORDS --help`."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         result = kraft.main(list(arguments), prog_name="kraft", standalone_mode=False)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        with _told_from_click():
+            sys.stdout.flush()
+        return result if isinstance(result, int) else ExitCode.SUCCESS
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)
         return error.exit_code
@@ -100,22 +129,27 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        # The reader of our output is gone.  What is still buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _fail("interrupted", ExitCode.INTERRUPTED)
+    except _ReaderGoneError:
+        return _reader_gone()
     except (KraftError, OSError) as error:
         return _fail(_one_line(error), exit_code(error, of_node=_is_node(arguments)))
     except BaseExceptionGroup as group:
         if group.subgroup(KeyboardInterrupt) is not None:
-            return _fail("interrupted", 130)
+            return _fail("interrupted", ExitCode.INTERRUPTED)
+        if group.subgroup(BrokenPipeError) is not None:
+            return _reader_gone()
         expected, others = group.split((KraftError, OSError))
         if expected is None or others is not None:
             raise
         errors = list(leaves(expected))
         code = max(exit_code(error, of_node=_is_node(arguments)) for error in errors)
         return _fail("; ".join(dict.fromkeys(map(_one_line, errors))), code)
+
+
+def _reader_gone() -> int:
+    abandon_stdout()
+    return ExitCode.READER_GONE
 
 
 def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
@@ -144,7 +178,10 @@ def _one_line(error: BaseException) -> str:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    print(f"kraft: error: {one_message(message)}", file=sys.stderr)
+    try:
+        print(f"kraft: error: {one_message(message)}", file=sys.stderr)
+    except OSError:
+        pass  # There is no other place to say it.
     return exit_code
 
 
@@ -181,4 +218,8 @@ def main() -> None:
             # pyarrow looks for pandas when it makes an array.  Importing that takes longer than a small cluster does.
             sys.meta_path.insert(0, _Hidden("pandas"))
         code = run(sys.argv[1:])
+        try:
+            sys.stdout.flush()
+        except OSError:
+            abandon_stdout()  # What could not be written has been reported.
     sys.exit(code)

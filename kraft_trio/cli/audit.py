@@ -92,6 +92,8 @@ def audit(fail_on: str, **given: Any) -> int:
         raise click.UsageError(f"--engine duckdb: {other} is for Spark; expected one of the two")
     try:
         found = _audit(request)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         # This exit code differs from 1, because no check has been violated.
         raise AuditFailedError(f"{error.filename or 'the audit'}: {error.strerror or error}") from error

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import counted, echo, echo_line
+from kraft_trio.cli.terminal.progress import stderr_console
 
 if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit, ReplicaSummary
@@ -32,7 +32,7 @@ class AuditProgress:
     """A progress bar on stderr, or a line a minute if that is no terminal."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        console = Console(stderr=True)
+        console = stderr_console()
         self._clock, self._told_at_s = clock, clock()
         self._is_told = not console.is_terminal
         self._progress = Progress(

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.progress import stderr_console
 from kraft_trio.simulation.campaign.campaign import Summary
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.faults.plan import Plan
@@ -22,7 +22,7 @@ class SeedsDisplay:
     """A progress bar on stderr, or a line a minute if that is no terminal; violations go to stdout as they happen."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        console = Console(stderr=True)
+        console = stderr_console()
         self._total, self._clock, self._told_at_s = total, clock, clock()
         self._is_told = not console.is_terminal and total > 1
         self._progress = Progress(
@@ -75,7 +75,7 @@ class ShrinkDisplay:
     """Shows on stderr, if that is a terminal, how far the plan has shrunk."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = stderr_console()
 
     def __call__(self, plan: Plan, runs: int) -> None:
         if self._console.is_terminal:

@@ -19,7 +19,7 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
 from harness.waiting import wait_until
-from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.client.known_voter import OVERRIDE
 from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.unharmed import unharmed
@@ -128,7 +128,7 @@ def test_formatting_for_another_cluster(quorum: Quorum, lone: NodeProcess, runni
 
 def test_starting_as_another_node(lone: NodeProcess) -> None:
     before = files_below(lone.directory)
-    assert_refused(start(lone, "node.id=7"), str(lone.directory), "7", str(LONE), code=DIRECTORY)
+    assert_refused(start(lone, "node.id=7"), str(lone.directory), "7", str(LONE), code=ExitCode.DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -195,7 +195,7 @@ def test_a_port_in_use(lone: NodeProcess) -> None:
 def test_a_corrupt_quorum_state(lone: NodeProcess, content: bytes) -> None:
     (lone.partition_directory / "quorum-state").write_bytes(content)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(lone.partition_directory / "quorum-state"), code=DIRECTORY)
+    assert_refused(start(lone), str(lone.partition_directory / "quorum-state"), code=ExitCode.DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -203,7 +203,7 @@ def test_a_corrupt_quorum_state(lone: NodeProcess, content: bytes) -> None:
 def test_a_corrupt_meta_properties(lone: NodeProcess, content: bytes) -> None:
     (lone.directory / "meta.properties").write_bytes(content)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(lone.directory / "meta.properties"), code=DIRECTORY)
+    assert_refused(start(lone), str(lone.directory / "meta.properties"), code=ExitCode.DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -224,7 +224,7 @@ def test_damage_in_the_middle_of_the_log(lone: NodeProcess) -> None:
     log[100] ^= 0x01
     path.write_bytes(log)
     before = files_below(lone.directory)
-    assert_refused(start(lone), str(path), code=DIRECTORY)
+    assert_refused(start(lone), str(path), code=ExitCode.DIRECTORY)
     assert files_below(lone.directory) == before
 
 
@@ -249,7 +249,7 @@ def test_a_torn_tail_is_cut(quorum: Quorum, lone: NodeProcess) -> None:
 )
 def test_configuration_that_cannot_be_used(lone: NodeProcess, override: str, named: str) -> None:
     before = files_below(lone.directory)
-    assert_refused(start(lone, override), named, override.split("=")[1], code=CONFIGURATION)
+    assert_refused(start(lone, override), named, override.split("=")[1], code=ExitCode.CONFIGURATION)
     assert files_below(lone.directory) == before
 
 

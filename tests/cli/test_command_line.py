@@ -13,7 +13,7 @@ import pytest
 
 from kraft_trio.cli import kraft, main, run
 from kraft_trio.cli.terminal.config_option import read_config
-from kraft_trio.cli.terminal.exit_codes import CONFIGURATION
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.errors import ConfigError, StorageError
 
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_configuration_is_said_of_its_place(
     if content is not None:
         file.write_text(content)
     options = [part for override in overrides for part in ("--override", override)]
-    assert run(["server", "start", "-c", str(file), *options]) == CONFIGURATION
+    assert run(["server", "start", "-c", str(file), *options]) == ExitCode.CONFIGURATION
     assert capsys.readouterr().err.startswith(f"kraft: error: {error.format(file=file)}")
 
 
@@ -175,6 +175,15 @@ def test_a_misspelled_override_is_not_blamed_on_the_file(tmp_path: Path, capsys:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("kraft, version ")
+
+
+def test_help_is_also_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help"]) == run(["--help"]) == 0
+    of_all = capsys.readouterr().out
+    assert of_all == 2 * of_all[: len(of_all) // 2]
+    assert run(["help", "server", "start"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: kraft server start ")
+    assert run(["help", "fly"]) == 2
 
 
 def test_main_ends_the_process_with_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ class TestCommandLine:
         os.close(read_end)
         with os.fdopen(write_end, "wb") as stdout:
             done = subprocess.run(
-                [sys.executable, "-m", "kraft_trio.cli", "dump-log", path],
+                [sys.executable, "-m", "kraft_trio", "dump-log", path],
                 stdout=stdout,
                 stderr=subprocess.PIPE,
                 check=False,

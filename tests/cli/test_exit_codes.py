@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from docs.commands import commands
 from kraft_trio import errors
-from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY, exit_code
+from kraft_trio.cli import run
+from kraft_trio.cli.terminal.exit_codes import ExitCode, exit_code
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -16,11 +19,11 @@ REPOSITORY = Path(__file__).parent.parent.parent
 @pytest.mark.parametrize(
     ("error", "of_node", "of_others"),
     [
-        (errors.ConfigError(), CONFIGURATION, 1),
+        (errors.ConfigError(), ExitCode.CONFIGURATION, 1),
         (errors.AddressError(), 1, 1),
-        (errors.StorageError(), DIRECTORY, 1),
-        (errors.CorruptLogError(), DIRECTORY, 1),
-        (errors.CorruptSnapshotError(), DIRECTORY, 1),
+        (errors.StorageError(), ExitCode.DIRECTORY, 1),
+        (errors.CorruptLogError(), ExitCode.DIRECTORY, 1),
+        (errors.CorruptSnapshotError(), ExitCode.DIRECTORY, 1),
         (errors.UnavailableDirectoryError(), 1, 1),
         (errors.AlreadyLockedError(), 1, 1),
         (errors.StorageFailure(), 3, 3),
@@ -43,4 +46,26 @@ def test_table_and_unit_agree_on_what_is_not_restarted() -> None:
     prevented = re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)
     assert prevented is not None
     assert {code for code, answer in restarts.items() if answer == "no"} == set(prevented[1].split())
-    assert {str(CONFIGURATION), str(DIRECTORY)} <= set(prevented[1].split())
+    assert {str(code.value) for code in (ExitCode.CONFIGURATION, ExitCode.DIRECTORY)} <= set(prevented[1].split())
+
+
+def test_table_and_help_have_all_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
+    table = page.partition("## Exit codes")[2].partition("\n## ")[0]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == list(ExitCode)
+    assert run(["--help"]) == ExitCode.SUCCESS
+    told = capsys.readouterr().out.partition("Exit codes: ")[2]
+    assert [int(code) for code in re.findall(r"(?<!\w)\d+", told)] == list(ExitCode)
+
+
+def test_the_errors_of_all_commands_have_codes_of_the_table() -> None:
+    list(commands())  # which imports their modules
+    found = {kind.exit_code for kind in _kinds(errors.KraftError)}
+    assert found <= set(ExitCode)
+    assert found >= {ExitCode.FAILURE, ExitCode.USAGE, ExitCode.DISK_FAILED, ExitCode.DISK_FULL}
+
+
+def _kinds(kind: type[errors.KraftError]) -> Iterator[type[errors.KraftError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)

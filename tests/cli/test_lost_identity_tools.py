@@ -10,7 +10,7 @@ import pytest
 from harness.ports import free_ports
 from kraft_trio import NodeConfig, format_node, random_uuid
 from kraft_trio.cli import run
-from kraft_trio.cli.terminal.exit_codes import DIRECTORY
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.protocol.types import directory_id_to_text
 from tests.storage.support import DIRECTORY_ID, kafkas_files
 
@@ -48,7 +48,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_tool_prints_the_line(file: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command, str(file)]) == (DIRECTORY if command[0] == "server" else 1)
+    assert run([*command, str(file)]) == (ExitCode.DIRECTORY if command[0] == "server" else 1)
     assert f"meta.properties: directory.id is not there, but {file.parent}/node/__cluster_metadata-0/" in (
         told := capsys.readouterr().err
     )
@@ -62,7 +62,7 @@ def test_each_tool_says_how_to_write_the_file_again(
     file: Path, command: list[str], content: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file.parent / "node" / "meta.properties").write_bytes(content)
-    assert run([*command, str(file)]) == (DIRECTORY if command[0] == "server" else 1)
+    assert run([*command, str(file)]) == (ExitCode.DIRECTORY if command[0] == "server" else 1)
     told = capsys.readouterr().err
     assert "write it again: version=1, node.id=1, cluster.id=… (as on the other nodes), " + LINE in told
     assert "\\x00" not in told

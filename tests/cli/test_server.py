@@ -24,7 +24,7 @@ from kraft_trio.cli import run
 from kraft_trio.cli.serving import server
 from kraft_trio.cli.serving.logging import configure_logging
 from kraft_trio.cli.terminal.config_option import parse_overrides
-from kraft_trio.cli.terminal.exit_codes import CONFIGURATION, DIRECTORY
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.client.log_client import LogClient
 from kraft_trio.config.values import STANDARD_AUTHORIZER
 from kraft_trio.errors import ConfigError
@@ -61,14 +61,14 @@ def _structlog_as_it_was() -> Iterator[None]:
 class TestRefusals:
     def test_a_wrong_value(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         path = properties(**{"node.id": "x"})
-        assert run(["server", "start", "-c", path]) == CONFIGURATION
+        assert run(["server", "start", "-c", path]) == ExitCode.CONFIGURATION
         assert capsys.readouterr().err.startswith(f"kraft: error: {path}: node.id=x; expected a whole number")
 
     def test_a_wrong_override(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         command = ["server", "start", "-c", properties()]
-        assert run([*command, "--override", "node.id=x"]) == CONFIGURATION
+        assert run([*command, "--override", "node.id=x"]) == ExitCode.CONFIGURATION
         assert "node.id=x; expected" in capsys.readouterr().err
-        assert run([*command, "--override", "node.id"]) == CONFIGURATION
+        assert run([*command, "--override", "node.id"]) == ExitCode.CONFIGURATION
         assert capsys.readouterr().err == "kraft: error: --override node.id: expected key=value\n"
 
     def test_an_unknown_key_is_warned_about(
@@ -89,7 +89,7 @@ class TestRefusals:
         assert limits == [30]
 
     def test_a_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == CONFIGURATION
+        assert run(["server", "start", "-c", str(tmp_path / "none.properties")]) == ExitCode.CONFIGURATION
         assert capsys.readouterr().err.endswith("none.properties: cannot be read: No such file or directory\n")
 
     def test_a_directory_that_is_not_formatted(
@@ -102,7 +102,7 @@ class TestRefusals:
 
     def test_another_nodes_directory(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
-        assert run(["server", "start", "-c", properties(**{"node.id": "2"})]) == DIRECTORY
+        assert run(["server", "start", "-c", properties(**{"node.id": "2"})]) == ExitCode.DIRECTORY
         assert "formatted for node 1, not for node.id=2" in capsys.readouterr().err
 
     def test_a_corrupt_quorum_state(
@@ -110,7 +110,7 @@ class TestRefusals:
     ) -> None:
         assert run(["storage", "format", "-t", CLUSTER_ID, "-c", properties(), "-s"]) == 0
         (tmp_path / "data" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
-        assert run(["server", "start", "-c", properties(), "--log-level", "error"]) == DIRECTORY
+        assert run(["server", "start", "-c", properties(), "--log-level", "error"]) == ExitCode.DIRECTORY
         assert "quorum-state: not a line of JSON" in capsys.readouterr().err
 
     def test_a_port_in_use(self, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ async def test_a_node_serves_until_it_is_told_to_stop(
     [port] = free_ports(1)
     path = properties(port)
     assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
-    command = [sys.executable, "-m", "kraft_trio.cli", "server", "start", "-c", path, "--log-format", "json"]
+    command = [sys.executable, "-m", "kraft_trio", "server", "start", "-c", path, "--log-format", "json"]
     process = await trio.to_thread.run_sync(start_process, command)
     try:
         with trio.fail_after(2 * WAIT_SECONDS):
@@ -238,7 +238,7 @@ async def test_sighup_takes_over_files_and_a_closed_terminal_ends_the_node(
     rules.write_text("")
     path = properties(port, **{"authorizer.class.name": STANDARD_AUTHORIZER, "kraft.acl.file": str(rules)})
     assert run(["storage", "format", "-t", CLUSTER_ID, "-c", path, "-s"]) == 0
-    command = [sys.executable, "-m", "kraft_trio.cli", "server", "start", "-c", path, "--log-format", "json"]
+    command = [sys.executable, "-m", "kraft_trio", "server", "start", "-c", path, "--log-format", "json"]
     ours, theirs = pty.openpty()
     process = start_process(command, terminal=theirs)
     os.close(theirs)

@@ -113,7 +113,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path: Path) -> None:
     def command(seeds: str) -> list[str]:
         return ["simulate", "--seeds", seeds, "--jobs", "2", "--chunk", "1", "--out", str(out), *QUICK]
 
-    process = subprocess.Popen([sys.executable, "-m", "kraft_trio.cli", *command("0:1000")], start_new_session=True)
+    process = subprocess.Popen([sys.executable, "-m", "kraft_trio", *command("0:1000")], start_new_session=True)
     try:
         wait_until("there are results", lambda: len(list(out.glob("results/seeds-*"))) >= 3, seconds=120)
     finally:

@@ -20,7 +20,7 @@ from kraft_trio.protocol.types import Endpoint
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
 KINDS = ("stalled", "gone", "closed", "full")
-START = [sys.executable, "-m", "kraft_trio.cli", "server", "start"]
+START = [sys.executable, "-m", "kraft_trio", "server", "start"]
 SECONDS = 120
 
 

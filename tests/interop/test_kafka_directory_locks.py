@@ -12,7 +12,7 @@ from harness.command import kraft
 from harness.kafka import java
 from harness.node import NodeProcess
 from harness.waiting import wait_until
-from kraft_trio.cli.terminal.exit_codes import CONFIGURATION
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from tests.interop.kafka_controllers import JVM_SECONDS, Controllers
 
 
@@ -36,7 +36,7 @@ def test_kafkas_directory_is_neither_rewritten_nor_started(controllers: Controll
     controllers.kill(1)
     before = content(directory)
     started = kraft("server", "start", "-c", properties)
-    assert started.returncode == CONFIGURATION
+    assert started.returncode == ExitCode.CONFIGURATION
     assert "bin/kafka-server-start.sh" in started.stderr
     assert content(directory) == before
 

@@ -85,7 +85,7 @@ def start(seeds: str, out: Path, scratch: Path) -> subprocess.Popen[str]:
     }
     command = ["simulate", "--seeds", seeds, *OPTIONS, "--out", str(out), "--spark", "--master", "local[2]"]
     return subprocess.Popen(
-        [sys.executable, "-m", "kraft_trio.cli", *command, "--chunk", "1"],
+        [sys.executable, "-m", "kraft_trio", *command, "--chunk", "1"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -125,7 +125,7 @@ def test_lock_is_of_the_file_that_is_there(disk: RealDisk, tmp_path: Path) -> No
             "/usr/bin/java -Xmx1G -Dkey=secret -cp /opt/libs/* kafka.Kafka /etc/c.properties",
             "java kafka.Kafka /etc/c.properties",
         ),
-        ("python3 -m kraft_trio.cli server start -c f --override k=secret", "python3 kraft_trio.cli server start f"),
+        ("python3 -m kraft_trio server start -c f --override k=secret", "python3 kraft_trio server start f"),
         ("/opt/kraft/bin/kraft", "kraft"),
         ("java kafka.Kafka f --override k=secret k=secret", "java kafka.Kafka f"),
         ("a " + "b" * 200, "a " + "b" * 118 + "…"),

@@ -13,6 +13,7 @@ from structlog.tracebacks import ExceptionDictTransformer
 
 from kraft_trio.background_log import BackgroundLog, background_logger_factory
 from kraft_trio.cli.serving.log_limits import LineLimit
+from kraft_trio.cli.terminal.colors import takes_colors
 from kraft_trio.cli.terminal.escaping import MAX_TEXT, cut, escaped, escaped_lines
 from kraft_trio.logs import count_shortened_text
 from kraft_trio.tracing.node_trace import trace_log_line
@@ -44,7 +45,7 @@ def configure_logging(log_format: str, level: str, *, traced: bool = False) -> N
     number = getattr(logging, level.upper())
     limit = LineLimit(time.monotonic)
     stderr = sys.stderr
-    rendering = _rendering(log_format, colors=stderr.isatty())
+    rendering = _rendering(log_format, colors=takes_colors(stderr))
     factory: Any = structlog.PrintLoggerFactory(stderr)
     if isinstance(stderr, BackgroundLog):
         factory = background_logger_factory(stderr)

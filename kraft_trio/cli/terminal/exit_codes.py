@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final
 
 from kraft_trio.errors import AddressError, ConfigError, KraftError, StorageError, UnavailableDirectoryError
 
-CONFIGURATION: Final = 5
-DIRECTORY: Final = 6
+
+class ExitCode(IntEnum):
+    """All exit codes.  Those of errors are in their classes, as `exit_code`."""
+
+    SUCCESS = 0
+    FAILURE = 1
+    USAGE = 2
+    DISK_FAILED = 3
+    DISK_FULL = 4
+    CONFIGURATION = 5
+    DIRECTORY = 6
+    INTERRUPTED = 130
+    READER_GONE = 141
+    """As a shell tells of SIGPIPE, which Python ignores."""
+    TERMINATED = 143
+    """As a shell tells of SIGTERM, which ends a command at once."""
+
+
+IN_HELP: Final = (
+    "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a disk failed, 4 a disk is full, 5 a node's configuration, "
+    "6 a node's directory, 130 interrupted, 141 nobody reads the output, 143 terminated."
+)
 _MAY_PASS: Final = (AddressError, UnavailableDirectoryError)
 """A node that ends with one of these may start the next time."""
 
@@ -18,10 +39,10 @@ def exit_code(error: BaseException, *, of_node: bool) -> int:
     A supervisor restarts a node, so the code of a node also tells where a restart helps as little as it harms.
     """
     if not isinstance(error, KraftError):
-        return 1
-    if of_node and error.exit_code == 1 and not isinstance(error, _MAY_PASS):
+        return ExitCode.FAILURE
+    if of_node and error.exit_code == ExitCode.FAILURE and not isinstance(error, _MAY_PASS):
         if isinstance(error, ConfigError):
-            return CONFIGURATION
+            return ExitCode.CONFIGURATION
         if isinstance(error, StorageError):
-            return DIRECTORY
+            return ExitCode.DIRECTORY
     return error.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from typing import Final, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from kraft_trio.cli.terminal.colors import is_terminal
 
 QUIET_S: Final = 1.0
 """Work that finishes within this time shows no bar."""
@@ -24,13 +27,18 @@ class Bar(Protocol):
         ...
 
 
+def stderr_console() -> Console:
+    """For everything that moves the cursor.  FORCE_COLOR makes no terminal of a file, as rich would have it."""
+    return Console(stderr=True, force_terminal=is_terminal(sys.stderr))
+
+
 @contextmanager
 def progress(what: str, total_bytes: int | None) -> Iterator[Bar]:
     """Show progress once the work has taken a second, if stderr is a terminal.  The bar disappears at the end.
 
     If `total_bytes` is None, the total is unknown so far.
     """
-    console = Console(stderr=True)
+    console = stderr_console()
     bar = _Bar(what, total_bytes, console) if console.is_terminal else _NoBar()
     try:
         yield bar

@@ -95,7 +95,7 @@ def test_an_audit_with_spark(spark: SparkSession, place: Place, damaged: Path, t
     from kraft_trio.cli.audit import audit
 
     place.put(damaged)
-    command = [*(sys.executable, "-m", "kraft_trio.cli"), "audit", f"{place.url}/node-*"]
+    command = [*(sys.executable, "-m", "kraft_trio"), "audit", f"{place.url}/node-*"]
     folder = place.of_hadoop
     command += ["--master", "local[1]", "--scratch", f"{folder}/scratch", "--out", f"{folder}/audits"]
     there = run(command).replace(folder, place.url)
