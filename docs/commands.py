@@ -10,6 +10,7 @@ import click
 
 from docs.tables import table
 from kraft_trio.cli import kraft
+from kraft_trio.cli.terminal.variables import FromVariable
 
 
 def commands(group: click.Command = kraft, name: str = "kraft") -> Iterator[tuple[str, click.Command]]:
@@ -18,10 +19,14 @@ def commands(group: click.Command = kraft, name: str = "kraft") -> Iterator[tupl
         yield name, group
     if not isinstance(group, click.Group):
         return
-    for word in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), word)
+    for word in group.list_commands(context(group)):
+        command = group.get_command(context(group), word)
         if command is not None and not command.hidden:
             yield from commands(command, f"{name} {word}")
+
+
+def context(command: click.Command) -> click.Context:
+    return click.Context(command, **kraft.context_settings)
 
 
 def help_of(command: click.Command) -> str:
@@ -37,17 +42,30 @@ def help_of(command: click.Command) -> str:
 
 
 def arguments(command: click.Command, name: str) -> str:
-    return " ".join([name, *(one for one in command.collect_usage_pieces(click.Context(command)) if one)])
+    return " ".join([name, *(one for one in command.collect_usage_pieces(context(command)) if one)])
 
 
 def options(command: click.Command) -> list[tuple[str, str]]:
     """How each option is written, and what it means."""
     rows = []
-    for parameter in command.get_params(click.Context(command)):
-        record = parameter.get_help_record(click.Context(command)) if isinstance(parameter, click.Option) else None
+    for parameter in command.get_params(context(command)):
+        record = parameter.get_help_record(context(command)) if isinstance(parameter, click.Option) else None
         if record is not None and "--help" not in record[0]:
             rows.append((f"`{record[0]}`", re.sub(r"([<*_])", r"\\\1", record[1])))
     return rows
+
+
+def variables() -> str:
+    """The variables that set options, and the commands that have them."""
+    found: dict[str, tuple[dict[str, None], list[str]]] = {}
+    for name, command in commands():
+        for parameter in command.params:
+            if isinstance(parameter, FromVariable):
+                flags, names = found.setdefault(str(parameter.envvar), ({}, []))
+                flags |= dict.fromkeys(f"`{flag}`" for flag in parameter.opts)
+                names.append(f"`{name}`")
+    rows = [(f"`{one}`", ", ".join(flags), ", ".join(names)) for one, (flags, names) in sorted(found.items())]
+    return table(("variable", "option", "commands"), rows)
 
 
 def command_line() -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import kraft_trio
 from docs.alerts import alerts
-from docs.commands import command_line
+from docs.commands import command_line, variables
 from docs.faults import faults_of_real_nodes
 from docs.questions import questions
 from docs.rooms import layers, rooms
@@ -330,6 +330,7 @@ def _interop_result(found: dict[str, Any]) -> str:
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": command_line,
+    "variables": variables,
     "differences": differences,
     "cases-opening": partial(cases, "opening"),
     "cases-crash": partial(cases, "crash"),

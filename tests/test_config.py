@@ -13,7 +13,7 @@ import pytest
 import structlog.testing
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, node_config, parse_config
-from kraft_trio.config.properties import environment_variable
+from kraft_trio.config.properties import VARIABLES_OF_COMMANDS, environment_variable
 from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
@@ -492,10 +492,12 @@ def test_a_mistyped_variable_is_warned_about() -> None:
     ]
 
 
-def test_a_variable_of_the_commands_is_no_mistyped_one() -> None:
+@pytest.mark.parametrize("variable", [*sorted(VARIABLES_OF_COMMANDS), "KRAFT_PORT_9093_TCP_ADDR", "KRAFT_SERVICE_HOST"])
+def test_a_variable_of_the_commands_or_of_kubernetes_is_no_mistyped_one(variable: str) -> None:
     with structlog.testing.capture_logs() as lines:
-        NodeConfig.from_environment({**VARIABLES, "KRAFT_KV_ENDPOINTS": "http://127.0.0.1:2379"})
+        NodeConfig.from_environment({**VARIABLES, variable: "http://127.0.0.1:2379"})
     assert lines == []
+    assert variable not in {environment_variable(key.name) for key, _ in KEYS}
 
 
 def test_type_checkers_know_every_keyword() -> None:

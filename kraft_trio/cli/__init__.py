@@ -13,12 +13,14 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from kraft_trio.cli.terminal.exit_codes import IN_HELP, ExitCode, exit_code
 from kraft_trio.cli.terminal.meant_command import meant_command
 from kraft_trio.cli.terminal.misplaced_option import proper_place
 from kraft_trio.cli.terminal.output import one_message
 from kraft_trio.cli.terminal.standard_streams import abandon_stdout, standard_streams
+from kraft_trio.cli.terminal.variables import variables_in
 from kraft_trio.errors import KraftError, leaves
 
 _COMMANDS = {
@@ -76,8 +78,20 @@ class _Commands(click.Group):
             return super().make_context(*given, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told_from_click():
-            return super().invoke(ctx)
+        try:
+            with _told_from_click():
+                return super().invoke(ctx)
+        except KraftError as error:
+            for variable in variables_in(ctx, str(error)):
+                error.add_note(f"from {variable}")
+            raise
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Without importing the commands, as a shell waits for it."""
+        found = [
+            CompletionItem(name, help=text) for name, (*_, text) in _COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -108,7 +122,7 @@ class _Commands(click.Group):
 )
 @click.version_option(package_name="kraft-trio", prog_name="kraft")
 def kraft() -> None:
-    """Format, run, inspect and repair the nodes of a KRaft quorum, and simulate one."""
+    """Run, inspect and repair the nodes of a KRaft quorum."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -174,7 +188,7 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
-    return str(error)
+    return " ".join([str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))])
 
 
 def _fail(message: str, exit_code: int) -> int:

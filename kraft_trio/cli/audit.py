@@ -38,10 +38,13 @@ class AuditFailedError(KraftError):
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="DIR...")
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…", type=click.Path())
 @click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not replicas' directories.")
 @click.option(
-    "--out", metavar="DIR", help="Append the results to Parquet tables in DIR, a path or URL, and write a report there."
+    "--out",
+    metavar="DIR",
+    type=click.Path(),
+    help="Append the results to Parquet tables in DIR, a path or URL, and write a report there.",
 )
 @click.option(
     "--engine",
@@ -53,6 +56,7 @@ class AuditFailedError(KraftError):
 @click.option(
     "--scratch",
     metavar="DIR",
+    type=click.Path(),
     help="Spark keeps decoded data in a new folder in DIR, a path or URL that executors share.  By default, TMPDIR.",
 )
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
@@ -85,6 +89,10 @@ def audit(fail_on: str, **given: Any) -> int:
     that contradict each other.
 
     The exit code is 1 if a check is violated, 2 if the audit could not run.  Warnings change it with --fail-on warning.
+
+    \b
+    Example:
+      kraft audit --expect-voters 3 'copies/node-*'
     """
     request = _Request(**given)
     if request.engine == "duckdb" and (request.are_traces or request.master is not None):

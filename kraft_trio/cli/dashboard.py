@@ -9,7 +9,8 @@ from typing import Final
 import click
 import trio
 
-from kraft_trio.cli.quorum.quorum_options import FETCH_TIMEOUT_MS, QuorumOptions
+from kraft_trio.cli.quorum.quorum_options import BOOTSTRAP_OPTIONS, FETCH_TIMEOUT_MS, QuorumOptions, given_nodes
+from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
@@ -21,13 +22,9 @@ PORT: Final = 9390
 
 
 @click.command()
-@click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum.")
-@click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
-)
+@BOOTSTRAP_OPTIONS[1]
+@BOOTSTRAP_OPTIONS[0]
+@command_config_option
 @click.option(
     "--port",
     type=WholeNumber(0, 65535),
@@ -44,23 +41,19 @@ PORT: Final = 9390
 )
 @click.pass_context
 def dashboard(
-    context: click.Context,
-    bootstrap_controller: str | None,
-    bootstrap_server: str | None,
-    command_config: str | None,
-    port: int,
-    fetch_timeout_ms: int,
+    context: click.Context, /, port: int, fetch_timeout_ms: int, command_config: str | None, **nodes: str | None
 ) -> None:
     """Show a quorum in the browser.
 
     Asks every node of the quorum, of kraft-trio and of Apache Kafka, and serves one page on 127.0.0.1 until Ctrl-C.  It
     changes nothing.  The nodes are asked only while a page is open.
     """
-    if (bootstrap_controller is None) == (bootstrap_server is None):
+    nodes = given_nodes(context, nodes)
+    if list(nodes.values()).count(None) != 1:
         raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
     if importlib.util.find_spec("httptools") is None:
         raise ConfigError("kraft dashboard: httptools not installed (pip install 'kraft-trio[kv]')")
-    options = QuorumOptions(bootstrap_controller, bootstrap_server, command_config, 0)
+    options = QuorumOptions(**nodes, command_config=command_config, timeout_ms=0)
     endpoints = options.endpoints(context)
     network = client_network(command_config)
     from kraft_trio.dashboard.quorum_watch import QuorumWatch

@@ -12,6 +12,7 @@ import click
 
 from kraft_trio.cli.kv_client import KvClient
 from kraft_trio.cli.kv_txn import parse_txn
+from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.kv.intervals import TO_THE_END, prefix_end
 from kraft_trio.kv.proto_json import dumps
 from kraft_trio.kv.requests import (
@@ -97,14 +98,29 @@ class _Output:
 @click.group()
 @click.option(
     "--endpoints",
-    default=_DEFAULT_ENDPOINT,
+    cls=FromVariable,
     envvar="KRAFT_KV_ENDPOINTS",
+    default=_DEFAULT_ENDPOINT,
     show_default=True,
     metavar="URL,...",
-    help="The gateways of any nodes (variable KRAFT_KV_ENDPOINTS).",
+    help="The gateways of any nodes.",
 )
-@click.option("-w", "--write-out", type=click.Choice(["simple", "json"]), default="simple", show_default=True)
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "-w",
+    "--write-out",
+    type=click.Choice(["simple", "json"]),
+    default="simple",
+    show_default=True,
+    help="How to print answers.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for each request.",
+)
 @click.pass_context
 def kv(ctx: click.Context, endpoints: str, write_out: str, timeout: float) -> None:
     """Use the key-value store of a quorum."""
@@ -121,7 +137,13 @@ def kv(ctx: click.Context, endpoints: str, write_out: str, timeout: float) -> No
 @click.option("--rev", type=int, default=0, help="The state at this revision.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="At most so many keys.")
 @click.option("--order", type=click.Choice(["ASCEND", "DESCEND"]), help="The order of the keys.")
-@click.option("--sort-by", type=click.Choice(list(SortTarget.__members__)), default="KEY", show_default=True)
+@click.option(
+    "--sort-by",
+    type=click.Choice(list(SortTarget.__members__)),
+    default="KEY",
+    show_default=True,
+    help="What to order by.",
+)
 @click.option("--keys-only", is_flag=True, help="Print keys without their values.")
 @click.option("--print-value-only", is_flag=True, help="Print values without their keys.")
 @click.option("--count-only", is_flag=True, help="Print the number of keys.")
@@ -142,7 +164,10 @@ def get(
     count_only: bool,
     serializable: bool,
 ) -> None:
-    """Print KEY, or the keys from KEY to RANGE_END (exclusive), each followed by its value."""
+    """Print keys with their values.
+
+    They are KEY, or the keys from KEY to RANGE_END (exclusive), each followed by its value.
+    """
     start, end = _range(key, range_end, prefix, from_key)
     request = RangeRequest(
         start,
@@ -186,7 +211,10 @@ def put(output: _Output, key: str, value: str | None, lease: int, prev_kv: bool)
 @click.option("--prev-kv", is_flag=True, help="Print what was deleted.")
 @click.pass_obj
 def delete(output: _Output, key: str, range_end: str | None, prefix: bool, from_key: bool, prev_kv: bool) -> None:
-    """Delete KEY, or the keys from KEY to RANGE_END (exclusive), and print how many there were."""
+    """Delete keys.
+
+    They are KEY, or the keys from KEY to RANGE_END (exclusive).  The command prints how many there were.
+    """
     request = DeleteRangeRequest(*_range(key, range_end, prefix, from_key), prev_kv)
     response = output.client.post("/v3/kv/deleterange", request, DeleteRangeResponse)
     output.write(response, b"%d" % response.deleted, *_lines(response.prev_kvs))
@@ -203,7 +231,10 @@ def delete(output: _Output, key: str, range_end: str | None, prefix: bool, from_
 def watch(
     output: _Output, key: str, range_end: str | None, prefix: bool, from_key: bool, rev: int, prev_kv: bool
 ) -> None:
-    """Print the changes of KEY, or of the keys from KEY to RANGE_END (exclusive), until interrupted."""
+    """Print the changes of keys, until interrupted.
+
+    They are KEY, or the keys from KEY to RANGE_END (exclusive).
+    """
     create = WatchCreateRequest(*_range(key, range_end, prefix, from_key), rev, prev_kv=prev_kv)
     for response in output.client.stream("/v3/watch", WatchRequest(create), WatchResponse):
         if response.canceled:
@@ -315,7 +346,10 @@ def compaction(output: _Output, revision: int) -> None:
 @kv.command()
 @click.pass_obj
 def status(output: _Output) -> None:
-    """Print how large the store of the node that answers is, its quota, and what is wrong."""
+    """Print the size of the store and its quota.
+
+    They are those of the node that answers.  What is wrong with it follows.
+    """
     from kraft_trio.kv.gateway.cluster import Empty, StatusResponse
 
     response = output.client.post("/v3/maintenance/status", Empty(), StatusResponse)

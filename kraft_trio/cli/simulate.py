@@ -80,13 +80,17 @@ class _Request:
 @click.option(SERDE_OPTION, metavar="MODULE:NAME", help="The serde of its commands (default: bytes).")
 @click.option("--jobs", type=WholeNumber(1), help="Number of processes (default: number of CPUs).")
 @click.option(
-    "--trace", metavar="FILE", help="Write a trace of every event; with several seeds, FILE must contain {seed}."
+    "--trace",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write a trace of every event; with several seeds, FILE must contain {seed}.",
 )
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON instead of msgpack.")
 @click.option("--messages", is_flag=True, help="Include every network message in the trace.")
 @click.option(
     "--history",
     metavar="FILE",
+    type=click.Path(),
     help="Write what clients asked for and were told, for scripts/check-linearizability; "
     "with several seeds, FILE must contain {seed}.",
 )
@@ -140,6 +144,11 @@ def simulate(
 
     The exit code is 1 if an invariant is violated or an expectation fails.  The output then contains the command that
     repeats the run.
+
+    \b
+    Examples:
+      kraft simulate --seeds 0:100 --faults network,process
+      kraft simulate --seed 7 --trace trace.msgpack
     """
     if files and (option := _given_for_seeds(context)) is not None:
         raise click.UsageError(f"{option} and FILE exclude each other: a script is complete in itself", context)

@@ -22,8 +22,20 @@ _TLS_FIELD_OF_KEY = {key.name: field for field, key in TLS_KEY_OF_FIELD.items()}
 _SASL_FIELD_OF_KEY = {key.name: field for field, key in SASL_KEY_OF_FIELD.items()}
 _OF_LISTENER = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<key>.+)")
 ENVIRONMENT_PREFIX = "KRAFT_"
-VARIABLES_OF_COMMANDS = frozenset({"KRAFT_KV_ENDPOINTS"})
+VARIABLES_OF_COMMANDS = frozenset(
+    {
+        "KRAFT_BOOTSTRAP_CONTROLLER",
+        "KRAFT_CLUSTER_ID",
+        "KRAFT_COMMAND_CONFIG",
+        "KRAFT_CONFIG",
+        "KRAFT_KV_ENDPOINTS",
+        "KRAFT_LOG_FORMAT",
+        "KRAFT_LOG_LEVEL",
+    }
+)
 """`kraft` commands read these variables.  No key of a node belongs to them."""
+_ALIKE = 0.75
+"""From which likeness on a variable is taken for a mistyped one.  Others, such as Kubernetes makes, are not ours."""
 _DIRECTORY_KEYS = ("metadata.log.dir", "log.dirs", "log.dir")
 PROTOCOL_OF_CLIENT = "security.protocol"
 _OF_LISTENERS_ONLY = frozenset(
@@ -135,15 +147,15 @@ def environment_variable(key: str) -> str:
 
 
 def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The keys that variables set, and warnings of variables that only look like it."""
+    """The keys that variables set, and warnings of variables that look mistyped."""
     key_of = {environment_variable(key): key for key in _known_keys()}
     properties, warnings = {}, []
     for variable, text in variables.items():
         if variable in key_of:
             properties[key_of[variable]] = text
         elif variable.startswith(ENVIRONMENT_PREFIX) and variable not in VARIABLES_OF_COMMANDS:
-            nearest = difflib.get_close_matches(variable, key_of, n=1, cutoff=0.0)
-            warnings.append(f"{variable}: no such variable, ignored; the nearest known one is {nearest[0]}")
+            for nearest in difflib.get_close_matches(variable, (*key_of, *VARIABLES_OF_COMMANDS), 1, _ALIKE):
+                warnings.append(f"{variable}: no such variable, ignored; the nearest known one is {nearest}")
     return properties, warnings
 
 

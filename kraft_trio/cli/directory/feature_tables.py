@@ -23,7 +23,7 @@ from kraft_trio.protocol.release_features import (
 @click.command("version-mapping")
 @click.option("-r", "--release-version", default=LATEST, show_default=True, metavar="RELEASE", help="Such as 4.1.")
 def version_mapping(release_version: str) -> None:
-    """Print the feature levels of a release of Apache Kafka."""
+    """Print the feature levels of a release of Kafka."""
     metadata_version = metadata_version_of(release_version.strip())
     if metadata_version is None:
         raise ConfigError(

@@ -68,6 +68,10 @@ def recover_command(
     changed so that the new voters could forget what the old ones committed.
 
     Without --cluster-id, the command only shows what it would do and what may be lost.
+
+    \b
+    Example:
+      kraft storage recover -c node.properties --unsafe-only-voter
     """
     chosen = [unsafe_only_voter, unsafe_endpoints is not None, unsafe_epoch is not None, unsafe_static_voters]
     if chosen.count(True) != 1:

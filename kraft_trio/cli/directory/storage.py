@@ -24,6 +24,7 @@ from kraft_trio.cli.directory.format_plan import (
 from kraft_trio.cli.directory.recover_command import recover_command
 from kraft_trio.cli.terminal.config_option import config_option, read_config
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.client.known_voter import OVERRIDE, refuse_known_voter
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
@@ -51,13 +52,20 @@ def storage() -> None:
 
 @storage.command("random-uuid")
 def random_uuid() -> None:
-    """Print a random UUID for a cluster id or a directory id."""
+    """Print a random UUID, for a cluster or a directory."""
     echo(directory_id_to_text(random_directory_id(random.SystemRandom())))
 
 
 @storage.command("format")
 @config_option
-@click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for all its nodes.")
+@click.option(
+    "-t",
+    "--cluster-id",
+    cls=FromVariable,
+    envvar="KRAFT_CLUSTER_ID",
+    required=True,
+    help="The cluster's id, the same for all its nodes.",
+)
 @click.option("-s", "--standalone", is_flag=True, help="Make this node the only initial voter.")
 @click.option(
     "-I",
@@ -98,10 +106,14 @@ def format_(
     ignore_formatted: bool,
     unsafe_format_again: bool,
 ) -> None:
-    """Format the directory of the node that FILE describes.
+    """Format the directory of a node.
 
     A node with static voters (controller.quorum.voters) takes none of -s, -I and -N; any other controller needs one.
     With -I, the command first asks the other voters, and refuses if a running quorum already knows this one.
+
+    \b
+    Example:
+      kraft storage format -c node.properties -t $(kraft storage random-uuid) -s
     """
     config = read_config(config_path)
     plan = plan_format(
@@ -138,9 +150,15 @@ def format_(
 @click.option("--http", "for_http", is_flag=True, help="Add them to kraft.http.users.file instead.")
 @click.argument("users", nargs=-1, required=True, metavar="MECHANISM=[name=…,password=…]…")
 def add_scram_(config_path: str, for_http: bool, users: tuple[str, ...]) -> None:
-    """Add users of SCRAM to a node's file, or change their passwords.  A running node takes them over at once.
+    """Add users of SCRAM, or change their passwords.
 
-    With - for the users, each line of stdin is one: other accounts of the machine can see a command's arguments.
+    They are in a node's file; a running node takes them over at once.  With - for the users, each line of stdin is one:
+    other accounts of the machine can see a command's arguments.
+
+    \b
+    Example:
+      echo 'SCRAM-SHA-512=[name=web,password=PASSWORD]' |
+        kraft storage add-scram -c node.properties -
     """
     config = read_config(config_path)
     if for_http and not config.http_users_file:

@@ -15,8 +15,10 @@ import trio
 
 from kraft_trio.cli.logs.record_access import RecordAccess
 from kraft_trio.cli.logs.record_text import bytes_field, headers_field, printable
+from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.timeout_option import timeout_option
+from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.config.key import MAX_INT64
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
@@ -32,16 +34,14 @@ _READ_BYTES: Final = 64 * 1024
 def access_options(function: F) -> F:
     """Add the options that locate the quorum: `nodes`, `command_config` and `timeout_ms`."""
     for option in (
-        click.option(
-            "--command-config",
-            metavar="FILE",
-            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
-        ),
+        command_config_option,
         timeout_option(help="Time limit for each step."),
         click.option(
             "--bootstrap-server",
             "--bootstrap-controller",
             "nodes",
+            cls=FromVariable,
+            envvar="KRAFT_BOOTSTRAP_CONTROLLER",
             metavar="HOST:PORT[,…]",
             required=True,
             help="Any nodes of the quorum, on their client listeners.",
@@ -73,6 +73,11 @@ def append(
 
     Each VALUE is a record.  Without a VALUE, each line of stdin is one.  The command prints an offset once a majority
     has synced the record.
+
+    \b
+    Examples:
+      kraft records append --bootstrap-server a:9092 one two
+      kraft records append --bootstrap-server a:9092 --key-separator : < lines
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other", click.get_current_context())
@@ -124,10 +129,14 @@ def read(
     keys: bool,
     as_json: bool,
 ) -> None:
-    """Print the committed records: offset and value, separated by a tab.
+    """Print the committed records.
 
-    Offsets have gaps, because the quorum keeps records of its own in the log.  Values that are not printable text
-    appear as 0x and hexadecimal digits.
+    Each line has an offset and a value, separated by a tab.  Offsets have gaps, because the quorum keeps records of its
+    own in the log.  Values that are not printable text appear as 0x and hexadecimal digits.
+
+    \b
+    Example:
+      kraft records read --bootstrap-server a:9092 --from 100 --follow
     """
     access = _access(nodes, command_config, timeout_ms)
 

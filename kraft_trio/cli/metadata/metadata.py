@@ -22,7 +22,7 @@ from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.json_text import JsonText
 from kraft_trio.storage.disk.created_files import open_own
 
-_DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…")
+_DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=click.Path())
 _AS_OF: Final = click.option(
     "--as-of",
     type=Moment(),
@@ -128,7 +128,14 @@ for _entity in ENTITIES.values():
 @_DIRECTORIES
 @click.option("--since", type=Moment(), metavar="MOMENT", help="The first offset (inclusive), or after this time.")
 @click.option("--until", type=Moment(), metavar="MOMENT", help="The end: an offset (exclusive), or a time (inclusive).")
-@click.option("--entity", "entities", multiple=True, type=click.Choice(list(ENTITIES)), help="Only of this kind.")
+@click.option(
+    "--entity",
+    "entities",
+    multiple=True,
+    type=click.Choice(list(ENTITIES)),
+    metavar="KIND",
+    help=f"Only of this kind: {', '.join(ENTITIES)}.",
+)
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only of this thing, such as orders-7.")
 @_where("list_contains(changed, 'isr')")
 @_formats
@@ -156,8 +163,8 @@ def changes(
 
 
 @metadata.command()
-@click.argument("first", metavar="DIR")
-@click.argument("second", metavar="[DIR]", required=False)
+@click.argument("first", metavar="DIR", type=click.Path())
+@click.argument("second", metavar="[DIR]", required=False, type=click.Path())
 @click.option("--from", "start", type=Moment(), metavar="MOMENT", help="The moment in the first directory.")
 @click.option("--to", "end", type=Moment(), metavar="MOMENT", help="The moment in the second, or in the only one.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
@@ -166,6 +173,10 @@ def diff(first: str, second: str | None, start: Any, end: Any, as_json: bool) ->
 
     With one directory, compare its states at --from and --to.  With two, compare the replicas at the same moment, by
     default the lower of their log ends.  The exit code is 1 if anything differs.
+
+    \b
+    Example:
+      kraft metadata diff DIR --from 2026-11-28T03:00:00Z
     """
     with _needing_audit():
         from kraft_trio.cli.metadata.queries import differences
@@ -201,6 +212,10 @@ def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_cs
     Its tables are topics, partitions, brokers, controllers, features, configs, acls, client_quotas, producer_ids,
     delegation_tokens, scram and changes.  Only those that the query names are made.  "DESCRIBE changes" shows the
     columns of a table.  The column offset is a word of SQL, and needs double quotes.
+
+    \b
+    Example:
+      kraft metadata sql "SELECT topic, count(*) FROM partitions GROUP BY 1" DIR
     """
     with _needing_audit():
         from kraft_trio.cli.metadata.queries import answer

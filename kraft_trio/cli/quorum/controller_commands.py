@@ -81,7 +81,9 @@ def read_own_node(config_path: str) -> OwnNode:
 
 
 @click.command("add-controller")
-@click.option("-c", "--config", "config_path", metavar="FILE", help="The new controller's .properties file.")
+@click.option(
+    "-c", "--config", "config_path", metavar="FILE", type=click.Path(), help="The new controller's .properties file."
+)
 @click.option(
     "-i", "--controller-id", type=WholeNumber(0, MAX_INT32), metavar="ID", help="The id of a controller that observes."
 )
@@ -105,6 +107,11 @@ def add_controller(
     Without --bootstrap-controller, FILE's controller.quorum.bootstrap.servers locate the quorum.
 
     With ID, run this anywhere: directory id and listeners are those that the node has told the leader (KIP-1141).
+
+    \b
+    Examples:
+      kraft metadata-quorum add-controller -c node.properties
+      kraft metadata-quorum --bootstrap-controller a:9093 add-controller -i 4
     """
     options: QuorumOptions = context.obj
     if controller_id is not None:

@@ -32,16 +32,22 @@ _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWa
     "--config",
     "config_path",
     metavar="FILE",
+    type=click.Path(),
     help="A node of this machine.  Its bootstrap servers are asked, as it asks them; if it does not answer, its"
     " directory is looked at.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @click.pass_context
 def explain(context: click.Context, config_path: str | None, as_json: bool) -> None:
-    """Ask every node for its own view, and say what is wrong and what to do.
+    """Say what is wrong with a quorum, and what to do.
 
-    Nodes of Apache Kafka are asked, too; their leader tells where the logs end.  A ! marks what contradicts the highest
-    epoch.  Exits with 1 if something is critical, such as a quorum without a leader.
+    Every node is asked for its own view.  Nodes of Apache Kafka are asked, too; their leader tells where the logs end.
+    A ! marks what contradicts the highest epoch.  Exits with 1 if something is critical, such as a quorum without a
+    leader.
+
+    \b
+    Example:
+      kraft metadata-quorum --bootstrap-controller a:9093 explain
     """
     options: QuorumOptions = context.obj
     config = None if config_path is None else read_config(config_path)

@@ -57,9 +57,10 @@ def describe(context: click.Context) -> None:
 @click.option("--dry-run", is_flag=True, help="Only ask whether the upgrade would succeed.")
 @click.pass_context
 def upgrade(context: click.Context, texts: tuple[str, ...], release_version: str | None, dry_run: bool) -> None:
-    """Finalize a feature level, by default the newest kraft.version that this command knows.
+    """Finalize a feature level.
 
-    kraft.version 1 moves the voters into the log, where they can be changed.
+    By default, it is the newest kraft.version that this command knows.  kraft.version 1 moves the voters into the log,
+    where they can be changed.
 
     The leader refuses while a voter or observer does not support the level, and names it.  An upgrade cannot be undone.
     """

@@ -49,7 +49,12 @@ def metadata_quorum() -> None:
 def describe(
     context: click.Context, status: bool, replication: bool, snapshots: bool, human_readable: bool, as_json: bool
 ) -> None:
-    """Describe the quorum.  Without a leader, print each node's view and exit with 1."""
+    """Describe the quorum.  Without a leader, print each node's view and exit with 1.
+
+    \b
+    Example:
+      kraft metadata-quorum --bootstrap-controller a:9093 describe --status
+    """
     options: QuorumOptions = context.obj
     client = options.client(context)
     if status + replication + snapshots != 1:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import attrs
 import click
 
 from kraft_trio.cli.quorum.quorum_layout import no_leader_text
+from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.variables import FromVariable, is_from_variable
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
@@ -34,13 +37,33 @@ ANSWER_MS: Final = 5000
 _NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
 
 
+def bootstrap_option(*names: str, **attributes: Any) -> Callable[[F], F]:
+    """Add an option that names nodes of a quorum."""
+    return click.option(
+        *names, cls=FromVariable, envvar="KRAFT_BOOTSTRAP_CONTROLLER", metavar="HOST:PORT[,…]", **attributes
+    )
+
+
+BOOTSTRAP_OPTIONS: Final = (
+    click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
+    bootstrap_option("--bootstrap-controller", help="Any nodes of the quorum."),
+)
+"""Add the options that name nodes, the last one first; `given_nodes` is for their values."""
+
+
+def given_nodes(context: click.Context, values: Mapping[str, Any], alias: str = "bootstrap_server") -> dict[str, Any]:
+    """The values of a command's options without the nodes of the variable, if the alias on the command line wins."""
+    wins = values[alias] is not None and is_from_variable(context, "bootstrap_controller")
+    return {**values, "bootstrap_controller": None} if wins else dict(values)
+
+
 def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
     """Add the options to a group.  Its commands find their values, `QuorumOptions`, in the context."""
 
     @functools.wraps(function)
     @click.pass_context
     def group(context: click.Context, /, **values: Any) -> None:
-        context.obj = QuorumOptions(**values)
+        context.obj = QuorumOptions(**given_nodes(context, values))
         function()
 
     for option in (
@@ -51,14 +74,8 @@ def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
             show_default=True,
             help="Time limit for finding the leader.",
         ),
-        click.option(
-            "--command-config",
-            metavar="FILE",
-            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's. "
-            " For add-controller, also the new controller's file.",
-        ),
-        click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
-        click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Any nodes of the quorum."),
+        partial(command_config_option, more="  For add-controller, also the new controller's file."),
+        *BOOTSTRAP_OPTIONS,
     ):
         group = option(group)
     return group
@@ -67,13 +84,16 @@ def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
 def node_options(function: F) -> F:
     """Add the options that name individual nodes: `bootstrap_controller`, `config_path` and `command_config`."""
     for option in (
+        command_config_option,
         click.option(
-            "--command-config",
+            "-c",
+            "--config",
+            "config_path",
             metavar="FILE",
-            help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's.",
+            type=click.Path(),
+            help="The .properties file of a running node.",
         ),
-        click.option("-c", "--config", "config_path", metavar="FILE", help="The .properties file of a running node."),
-        click.option("--bootstrap-controller", metavar="HOST:PORT[,…]", help="Running nodes."),
+        bootstrap_option("--bootstrap-controller", help="Running nodes."),
     ):
         function = option(function)
     return function

@@ -96,7 +96,14 @@ def may_have_died(
     metavar="ID",
     help="The id of the controller with the new disk.",
 )
-@click.option("-c", "--config", "config_path", metavar="FILE", help="Its .properties file, if you are on its machine.")
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    metavar="FILE",
+    type=click.Path(),
+    help="Its .properties file, if you are on its machine.",
+)
 @click.option(
     "--listeners",
     metavar="NAME://HOST:PORT[,…]",

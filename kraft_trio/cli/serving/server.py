@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.cli.serving.logging import configure_logging, limit_texts
 from kraft_trio.cli.terminal.config_option import config_option, override_option, parse_overrides, read_config
+from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.logs import get_logger
 from kraft_trio.system.support import no_windows
 
@@ -29,9 +30,27 @@ def server() -> None:
 @server.command()
 @config_option
 @override_option
-@click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-@click.option("--trace", metavar="FILE", help="Write a trace of every event; an existing FILE is renamed.")
+@click.option(
+    "--log-format",
+    cls=FromVariable,
+    envvar="KRAFT_LOG_FORMAT",
+    type=click.Choice(["console", "json"]),
+    default="console",
+    show_default=True,
+    help="Lines for people or for programs.",
+)
+@click.option(
+    "--log-level",
+    cls=FromVariable,
+    envvar="KRAFT_LOG_LEVEL",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="The least severe lines to write.",
+)
+@click.option(
+    "--trace", metavar="FILE", type=click.Path(), help="Write a trace of every event; an existing FILE is renamed."
+)
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes.
 

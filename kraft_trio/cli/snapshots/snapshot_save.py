@@ -49,6 +49,10 @@ def save(
 
     For the current state of a quorum of kraft-trio, first take a new snapshot (kraft snapshot take).  Of controllers of
     Apache Kafka, the current state is saved: their newest snapshot, and what has been committed since.
+
+    \b
+    Example:
+      kraft snapshot save --bootstrap-controller a:9093 /backups
     """
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, client_network(command_config or config_path), *_place(file), timeout_ms)

@@ -13,6 +13,7 @@ from kraft_trio.cli.terminal.config_option import read_config
 from kraft_trio.cli.terminal.each_node import Told, ask_each, endpoints_of_voters
 from kraft_trio.cli.terminal.output import counted, echo
 from kraft_trio.cli.terminal.timeout_option import timeout_option
+from kraft_trio.cli.terminal.variables import is_from_variable
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.replica_snapshots import ReplicaSnapshots
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
@@ -64,6 +65,8 @@ def nodes_of(
 
     Raises UsageError, ConfigError.
     """
+    if config_path is not None and is_from_variable(context, "bootstrap_controller"):
+        text = None
     if (text is None) == (config_path is None):
         raise click.UsageError("give one of --bootstrap-controller and -c", context)
     if config_path is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
 from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.config import NodeConfig, load_config
+from kraft_trio.config.properties import environment_variable, read_environment
 from kraft_trio.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,9 +21,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def config_option(function: F) -> F:
     """Add `-c/--config FILE`, passed on as `config_path`."""
-    return click.option("-c", "--config", "config_path", required=True, metavar="FILE", help="The .properties file.")(
-        function
-    )
+    return click.option(
+        "-c",
+        "--config",
+        "config_path",
+        cls=FromVariable,
+        envvar="KRAFT_CONFIG",
+        required=True,
+        metavar="FILE",
+        type=click.Path(),
+        help="The .properties file.",
+    )(function)
+
+
+def command_config_option(function: F, more: str = "") -> F:
+    """Add `--command-config FILE`, passed on as `command_config`; `more` is a further sentence of its help."""
+    return click.option(
+        "--command-config",
+        cls=FromVariable,
+        envvar="KRAFT_COMMAND_CONFIG",
+        metavar="FILE",
+        type=click.Path(),
+        help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's."
+        + more,
+    )(function)
 
 
 override_option = click.option(
@@ -29,22 +54,28 @@ override_option = click.option(
 
 
 def read_config(path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
-    """Load a configuration and print its warnings on stderr.  Raises ConfigError naming the file or the override."""
+    """Load a configuration and print its warnings on stderr.  The overrides win over the environment, and that over
+    the file.  Raises ConfigError naming the file, the variable or the override.
+    """
     given = overrides or {}
+    of_variables, unknown = read_environment(os.environ)
+    source = partial(_with_source, path=path, overrides=given, of_variables=of_variables)
     try:
-        loaded = load_config(path, given)
+        loaded = load_config(path, {**of_variables, **given})
     except ConfigError as error:
         text = str(error)
-        raise ConfigError(text if text.startswith(f"{path}: ") else _with_source(text, path, given)) from error
-    for warning in loaded.warnings:
-        echo(f"kraft: warning: {_with_source(warning, path, given)}", err=True)
+        raise ConfigError(text if text.startswith(f"{path}: ") else source(text)) from error
+    for warning in (*unknown, *map(source, loaded.warnings)):
+        echo(f"kraft: warning: {warning}", err=True)
     return loaded.config
 
 
-def _with_source(message: str, path: str, overrides: Mapping[str, str]) -> str:
+def _with_source(message: str, path: str, overrides: Collection[str], of_variables: Collection[str]) -> str:
     """The message, which begins with a key, after the place in which that key was given."""
     key = re.split(r"[=:]", message, maxsplit=1)[0]
-    return f"--override {message}" if key in overrides else f"{path}: {message}"
+    if key in overrides:
+        return f"--override {message}"
+    return f"{environment_variable(key) if key in of_variables else path}: {message}"
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,194 @@
+"""What holds for every command of `kraft`: its help, its variables, its completion, its errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import BashComplete
+
+from kraft_trio.cli import kraft, run
+from kraft_trio.cli.terminal.variables import FromVariable
+from kraft_trio.config.properties import VARIABLES_OF_COMMANDS
+
+REPOSITORY = Path(__file__).parents[2]
+PARENT = click.Context(kraft, info_name="kraft", **kraft.context_settings)
+
+
+def tree(command: click.Command, context: click.Context) -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    yield tuple(context.command_path.split()[1:]), context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from tree(below, click.Context(below, parent=context, info_name=name))
+
+
+EVERY = dict(tree(kraft, PARENT))
+PARAMETERS = [(words, one) for words, context in EVERY.items() for one in context.command.params]
+every = pytest.mark.parametrize("words", EVERY, ids=" ".join)
+
+
+@every
+def test_the_help_fits_a_terminal(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*words, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert run([*words, "-h"]) == run(["help", *words]) == 0
+    assert capsys.readouterr().out == 2 * told
+    assert [line for line in told.splitlines() if len(line) > 79] == []
+    assert re.match(r"Usage: kraft .*\n( .*\n)*\n  [A-Z].*\.", told), "the summary is a sentence on a line"
+    assert "...\n" not in told.partition("\nCommands:\n")[2], "the list of commands has whole summaries"
+    monkeypatch.setenv("COLUMNS", "20")
+    assert run([*words, "--help"]) == 0
+
+
+@every
+def test_every_option_is_explained(words: tuple[str, ...]) -> None:
+    unexplained = [one.opts for one in EVERY[words].command.params if isinstance(one, click.Option) and not one.help]
+    assert unexplained == []
+
+
+def test_the_variables_of_options_are_known_to_the_configuration() -> None:
+    assert {one.envvar for _, one in PARAMETERS if one.envvar} == VARIABLES_OF_COMMANDS
+    assert all(isinstance(one, FromVariable) for _, one in PARAMETERS if one.envvar)
+
+
+def test_no_variable_sets_what_destroys_or_names_what_goes() -> None:
+    has_one = {words for words, one in PARAMETERS if one.envvar and one.name not in _HARMLESS}
+    assert has_one == {("storage", "format")}, "whose cluster id overwrites nothing"
+
+
+_HARMLESS = {
+    *("config_path", "command_config", "bootstrap_controller", "nodes"),
+    *("endpoints", "log_format", "log_level"),
+}
+
+
+def test_files_and_directories_are_completed() -> None:
+    named = [one for _, one in PARAMETERS if re.fullmatch(r"\[?(FILE|DIR)\]?…?", one.metavar or "")]
+    assert len(named) > 20
+    assert [one.name for one in named if not isinstance(one.type, click.Path)] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "incomplete", "found"),
+    [
+        ([], "st", {"storage"}),
+        (["storage"], "re", {"recover"}),
+        (["storage", "format"], "--clu", {"--cluster-id"}),
+        (["server", "start", "--log-format"], "", {"console", "json"}),
+    ],
+)
+def test_what_is_completed(given: list[str], incomplete: str, found: set[str]) -> None:
+    completions = BashComplete(kraft, {}, "kraft", "_KRAFT_COMPLETE").get_completions(given, incomplete)
+    assert {one.value for one in completions} == found
+
+
+def test_the_completion_of_commands_has_all_and_imports_none(tmp_path: Path) -> None:
+    """Bash calls the function of the script as it would for a word that is being typed."""
+    bash = shutil.which("bash")
+    is_new = "((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404))"
+    if bash is None or subprocess.run([bash, "-c", is_new], check=False).returncode:
+        pytest.skip("click's script needs bash 4.4 or newer")
+    program = tmp_path / "kraft"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys; from kraft_trio.cli import main\n"
+        "try: main()\n"
+        "finally: print({'trio', 'attrs', 'structlog', 'rich'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    program.chmod(0o755)
+    script = """
+        eval "$(_KRAFT_COMPLETE=bash_source kraft 2> /dev/null)"
+        COMP_WORDS=(kraft '') COMP_CWORD=1
+        _kraft_completion kraft
+        echo "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(
+        [bash, "-c", script],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == kraft.list_commands(PARENT)
+    assert done.stderr == "set()\n"
+
+
+def node(tmp_path: Path, node_id: str) -> str:
+    file = tmp_path / "node.properties"
+    file.write_text(f"node.id={node_id}\nmetadata.log.dir={tmp_path / 'log'}\nlisteners=CONTROLLER://localhost:9093\n")
+    return str(file)
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KRAFT_CONFIG", node(tmp_path, "1"))
+    monkeypatch.setenv("KRAFT_CLUSTER_ID", "ySvf4iIwQ5a13rqtClr5pg")
+    monkeypatch.setenv("KRAFT_NODE_ID", "7")
+    assert run(["storage", "format", "-s"]) == 0
+    assert "cluster id ySvf4iIwQ5a13rqtClr5pg, node id 7" in capsys.readouterr().out
+    assert run(["storage", "info", "-c", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == f"kraft: error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
+    monkeypatch.delenv("KRAFT_NODE_ID")
+    assert run(["metrics", "--override", "node.id=x"]) == 1
+    assert "error: --override node.id=x; expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words", "error"),
+    [
+        (
+            "KRAFT_CONFIG",
+            "/none",
+            "storage info",
+            "/none: cannot be read: No such file or directory (from KRAFT_CONFIG)",
+        ),
+        ("KRAFT_NODE_ID", "x", "storage info -c {node}", "KRAFT_NODE_ID: node.id=x; expected a whole number"),
+        ("KRAFT_LOG_LEVEL", "x", "server start -c {node}", "Invalid value for KRAFT_LOG_LEVEL: 'x' is not one of"),
+        ("KRAFT_LOG_LEVEL", "x", "server start -c {node} --log-level y", "Invalid value for '--log-level': 'y' is not"),
+        (
+            "KRAFT_BOOTSTRAP_CONTROLLER",
+            "a",
+            "features describe",
+            "--bootstrap-controller a: 'a' has no port (host:port expected) (from KRAFT_BOOTSTRAP_CONTROLLER)",
+        ),
+        ("KRAFT_BOOTSTRAP_CONTROLLER", "a", "features --bootstrap-server b describe", "--bootstrap-server b: 'b' has"),
+        ("KRAFT_BOOTSTRAP_CONTROLLER", "a", "dashboard --bootstrap-server b", "--bootstrap-server b: 'b' has"),
+        ("KRAFT_BOOTSTRAP_CONTROLLER", "a", "snapshot take -c none", "none: cannot be read"),
+        ("KRAFT_BOOTSTRAP_CONTROLLER", "a", "records read", "--bootstrap-server a: 'a' has no port"),
+        ("KRAFT_COMMAND_CONFIG", "/none", "records read --bootstrap-server a:1", "/none: cannot be read"),
+    ],
+)
+def test_an_error_names_the_variable_that_is_wrong(
+    variable: str,
+    value: str,
+    words: str,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert run(words.format(node=node(tmp_path, "1")).split()) != 0
+    assert capsys.readouterr().err.startswith(f"kraft: error: {error}")
+
+
+def test_a_mistyped_variable_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KRAFT_NODEID", "7")
+    run(["storage", "info", "-c", node(tmp_path, "1")])
+    warning = "KRAFT_NODEID: no such variable, ignored; the nearest known one is KRAFT_NODE_ID"
+    assert f"kraft: warning: {warning}\n" in capsys.readouterr().err
