@@ -28,7 +28,7 @@ KINDS = {
     "Reference": "docs/reference/*",
     "API": "docs/reference/api/*",
     "Explanation": "docs/explanation/*\nspec/README",
-    "Project": "CONTRIBUTING\nCHANGELOG\ndeploy/README\nbenchmarks/*",
+    "Project": "CONTRIBUTING\nSECURITY\nCHANGELOG\ndeploy/README\nbenchmarks/*",
 }
 
 project = "kraft-trio"
@@ -37,6 +37,7 @@ root_doc = "README"
 include_patterns = [
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "CHANGELOG.md",
     "docs/**",
     "spec/README.md",

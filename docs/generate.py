@@ -19,6 +19,7 @@ import kraft_trio
 from docs.alerts import alerts
 from docs.commands import command_line, variables
 from docs.faults import faults_of_real_nodes
+from docs.public_api import public_api
 from docs.questions import questions
 from docs.rooms import layers, rooms
 from docs.rules import cases, differences, rule_counts, rule_tables
@@ -122,6 +123,7 @@ KV_LIMITS = (
 )
 """What one command of the key-value store may cost."""
 DOCUMENTS = Path(__file__).parent
+PUBLIC_API = DOCUMENTS / "reference" / "public-api.txt"
 INTEROP_RESULTS = DOCUMENTS.parent / "tests" / "interop" / "results.json"
 _EPOCH_CHANGES = {
     EpochChange.SAME: "",
@@ -395,6 +397,9 @@ def main() -> None:
         if (new := regenerated(text, document)) != text:
             document.write_text(new)
             print(f"{document.relative_to(DOCUMENTS)}: updated")
+    if (new := public_api()) != PUBLIC_API.read_text():
+        PUBLIC_API.write_text(new)
+        print(f"{PUBLIC_API.relative_to(DOCUMENTS)}: updated; a change of the public API belongs in CHANGELOG.md")
 
 
 if __name__ == "__main__":

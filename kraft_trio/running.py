@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import signal
@@ -23,7 +22,8 @@ from kraft_trio.application.state_machine import BatchStateMachine, StateMachine
 from kraft_trio.config import NodeConfig, check_is_config
 from kraft_trio.config.kafka_start import refuse_kafkas_place
 from kraft_trio.environment import Environment
-from kraft_trio.errors import ConfigError, StorageFailure
+from kraft_trio.errors import StorageFailure
+from kraft_trio.extras import needing
 from kraft_trio.logs import get_logger, heard_by, naming_node
 from kraft_trio.node import Node
 from kraft_trio.node_tree import NodeTree
@@ -299,10 +299,9 @@ def _teller(tree: NodeTree[Any], feed: EventFeed) -> Callable[[], Awaitable[str]
 
 
 def _status_server(tree: NodeTree[Any], feed: EventFeed) -> StatusServer:
-    """Raises ConfigError if the address cannot be bound, or if a package is missing."""
-    if importlib.util.find_spec("httptools") is None:
-        raise ConfigError("kraft.http.listener: httptools not installed (pip install 'kraft-trio[kv]')")
-    from kraft_trio.status.server import StatusServer
+    """Raises ConfigError if the address cannot be bound, or if the extra is missing."""
+    with needing("kv", "kraft.http.listener"):
+        from kraft_trio.status.server import StatusServer
 
     return StatusServer(tree, feed)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.command import KRAFT
 from kraft_trio import AdminClient, LogClient, Node, StateMachine
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
@@ -57,9 +58,7 @@ def test_every_public_method_is_explained(cls: type, document: str, heading: str
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The quickstart's quorum, up until the tests are over; its addresses."""
-    with subprocess.Popen(
-        [sys.executable, "scripts/quickstart.py"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([KRAFT, "quickstart"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from docs import generate
+from docs.public_api import public_api
 from kraft_trio.config import KEYS
 from kraft_trio.protocol.roles import TRANSITIONS
 
@@ -57,6 +58,10 @@ def resolve(dotted: str) -> Any:
 def test_generated_parts_are_up_to_date(document: Path) -> None:
     text = document.read_text()
     assert generate.regenerated(text, document) == text, "run: .venv/bin/python -m docs.generate"
+
+
+def test_the_public_api_is_as_frozen() -> None:
+    assert public_api() == generate.PUBLIC_API.read_text(), "run: .venv/bin/python -m docs.generate"
 
 
 def test_the_transition_diagram_has_every_row() -> None:

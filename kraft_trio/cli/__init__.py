@@ -45,6 +45,7 @@ _COMMANDS = {
         "Describe a running quorum, or change its voters.",
     ),
     "metrics": ("kraft_trio.cli.metrics", "metrics", "Print a running node's metrics, and their age."),
+    "quickstart": ("kraft_trio.cli.quickstart", "quickstart", "Run a quorum of three on this machine, to try it."),
     "records": ("kraft_trio.cli.logs.records", "records", "Append records to a running quorum's log, and read them."),
     "server": ("kraft_trio.cli.serving.server", "server", "Run a node."),
     "simulate": ("kraft_trio.cli.simulate", "simulate", "Simulate clusters and check invariants."),

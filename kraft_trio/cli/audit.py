@@ -15,6 +15,7 @@ from kraft_trio.cli.audit_display import AuditProgress, show, show_json
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError, StorageError
+from kraft_trio.extras import MissingExtraError, needing
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE
 
 if TYPE_CHECKING:
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from kraft_trio.spark.audit import Audit
 
 _THIS_MACHINE: Final = "local[*]"
-
-
-class SparkMissingError(KraftError):
-    """The extra `spark` or `audit` is not installed."""
-
-    exit_code = 2
 
 
 class AuditFailedError(KraftError):
@@ -125,16 +120,12 @@ class _Request:
 
 
 def _audit(request: _Request) -> Audit:
-    try:
+    with needing("audit", "kraft audit"):
         from kraft_trio.spark.audit import Limits
         from kraft_trio.spark.audit import audit as run
         from kraft_trio.spark.audit.inputs import check_inputs
         from kraft_trio.spark.audit.scratch import url_of
         from kraft_trio.spark.audit.store import append_history, write_file
-    except ImportError as error:
-        raise SparkMissingError(
-            f"{error.name}: not installed; expected the extra audit (pip install 'kraft-trio[audit]')"
-        ) from error
     directories, traces = ((), request.paths) if request.are_traces else (request.paths, ())
     # Report bad input before spending seconds on starting Spark.
     check_inputs(directories, traces, request.checks)
@@ -175,11 +166,11 @@ def _audit(request: _Request) -> Audit:
 
 
 def _master(request: _Request) -> str | None:
-    """The master of Spark; None for DuckDB.  Raises SparkMissingError if only Spark would do."""
+    """The master of Spark; None for DuckDB.  Raises MissingExtraError if only Spark would do."""
     has_spark = find_spec("pyspark") is not None
     needs_spark = request.are_traces or request.engine == "spark" or request.master is not None
     if needs_spark and not has_spark:
-        raise SparkMissingError("pyspark: not installed; expected the extra spark (pip install 'kraft-trio[spark]')")
+        raise MissingExtraError("kraft audit with Spark", "pyspark", "spark")
     if not needs_spark and request.engine is None and has_spark:
         from kraft_trio.spark.audit.choice import fits_in_memory
 

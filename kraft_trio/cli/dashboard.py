@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from typing import Final
 
@@ -13,7 +12,7 @@ from kraft_trio.cli.quorum.quorum_options import BOOTSTRAP_OPTIONS, FETCH_TIMEOU
 from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.whole_number import WholeNumber
-from kraft_trio.errors import ConfigError
+from kraft_trio.extras import needing
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.security.client_network import client_network
 
@@ -51,14 +50,13 @@ def dashboard(
     nodes = given_nodes(context, nodes)
     if list(nodes.values()).count(None) != 1:
         raise click.UsageError("give one of --bootstrap-controller and --bootstrap-server", context)
-    if importlib.util.find_spec("httptools") is None:
-        raise ConfigError("kraft dashboard: httptools not installed (pip install 'kraft-trio[kv]')")
+    with needing("kv", "kraft dashboard"):
+        from kraft_trio.dashboard.quorum_watch import QuorumWatch
+        from kraft_trio.dashboard.server import Dashboard
+        from kraft_trio.http.binding import bound
     options = QuorumOptions(**nodes, command_config=command_config, timeout_ms=0)
     endpoints = options.endpoints(context)
     network = client_network(command_config)
-    from kraft_trio.dashboard.quorum_watch import QuorumWatch
-    from kraft_trio.dashboard.server import Dashboard
-    from kraft_trio.http.binding import bound
 
     async def serve() -> None:
         watch = QuorumWatch(

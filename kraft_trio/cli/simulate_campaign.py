@@ -16,7 +16,7 @@ from kraft_trio.cli.simulation_display import SeedsDisplay
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
-from kraft_trio.errors import ConfigError
+from kraft_trio.extras import needing
 from kraft_trio.simulation.campaign import chunks
 from kraft_trio.simulation.campaign.campaign import Summary, report
 from kraft_trio.simulation.campaign.chunks import Chunk, chunk_size, chunks_of
@@ -103,12 +103,8 @@ def _begun(out: Path, runs: SeedRuns) -> CampaignDirectory:
 
 
 def _imported(name: str) -> Any:
-    """Import a module of the campaigns on Spark.  Raises ConfigError if a dependency is missing."""
+    """Import a module of the campaigns on Spark.  Raises MissingExtraError."""
     import importlib
 
-    try:
+    with needing("spark", "kraft simulate with --out or --spark"):
         return importlib.import_module(f"kraft_trio.spark.campaigns.{name}")
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"--out and --spark need the package {error.name}; expected kraft-trio with the extra spark"
-        ) from error

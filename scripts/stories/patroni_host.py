@@ -205,7 +205,7 @@ def check_programs() -> None:
     """Raises StorySkipped if a program or package that the story needs is absent or cannot be run."""
     for module in ("psycopg2", "httptools"):
         if importlib.util.find_spec(module) is None:
-            raise StorySkipped(f"{module} is not installed (pip install 'kraft-trio[patroni]')")
+            raise StorySkipped(f"{module} is not installed (pip install 'patroni[etcd3]' psycopg2-binary)")
     postgresql_programs()
     _patroni_programs()
 
@@ -224,7 +224,9 @@ def _patroni_programs() -> Path:
             else:
                 return program.parent
     user = f"user {_USER}" if _IS_ROOT else "this user"
-    raise StorySkipped(f"{user} has no Patroni (pip install 'kraft-trio[patroni]'): {'; '.join(refusals) or 'absent'}")
+    raise StorySkipped(
+        f"{user} has no Patroni (pip install 'patroni[etcd3]' psycopg2-binary): {'; '.join(refusals) or 'absent'}"
+    )
 
 
 def postgresql_programs() -> Path:

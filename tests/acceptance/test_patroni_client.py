@@ -12,7 +12,7 @@ from tests.acceptance.conftest import MakeQuorum
 from tests.acceptance.kv_quorum import make_kv_quorum
 from tests.support.programs import run
 
-pytest.importorskip("patroni.dcs.etcd3", reason="Patroni is not installed: pip install .[patroni]")
+pytest.importorskip("patroni.dcs.etcd3", reason="Patroni is not installed: pip install 'patroni[etcd3]'")
 
 
 def test_two_hosts_agree_who_leads(make_quorum: MakeQuorum) -> None:

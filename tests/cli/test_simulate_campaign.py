@@ -149,7 +149,8 @@ def test_without_the_extra_it_says_what_is_missing(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for name in [name for name in sys.modules if name.startswith("kraft_trio.spark.")]:
         monkeypatch.delitem(sys.modules, name)
-    assert run(["simulate", "--seed", "1", "--out", str(tmp_path / "out")]) == 1
+    assert run(["simulate", "--seed", "1", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == (
-        "kraft: error: --out and --spark need the package pyarrow; expected kraft-trio with the extra spark\n"
+        "kraft: error: kraft simulate with --out or --spark: pyarrow is not installed; "
+        "expected pip install 'kraft-trio[spark]'\n"
     )

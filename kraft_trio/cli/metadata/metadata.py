@@ -16,7 +16,8 @@ import click
 from kraft_trio.cli.metadata.moment_option import Moment
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line
-from kraft_trio.errors import ConfigError, CorruptLogError, KraftError
+from kraft_trio.errors import ConfigError, CorruptLogError
+from kraft_trio.extras import needing
 from kraft_trio.metadata.columns import HIDDEN
 from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.json_text import JsonText
@@ -62,12 +63,6 @@ _NOUNS: Final[Mapping[str, str]] = {
 }
 
 
-class NotInstalledError(KraftError):
-    """The extra `audit` is not installed."""
-
-    exit_code = 2
-
-
 @click.group()
 def metadata() -> None:
     """Show what a Kafka cluster's controllers have recorded.
@@ -104,7 +99,7 @@ def _state_command(entity: Entity) -> None:
         as_csv: bool,
         parquet: str | None,
     ) -> None:
-        with _needing_audit():
+        with needing("audit", "kraft metadata"):
             from kraft_trio.cli.metadata.queries import state
         is_for_people = where is None and not (as_json or as_csv or parquet)
         shown = entity.with_columns(_SHOWN[entity.name]) if is_for_people and entity.name in _SHOWN else entity
@@ -155,7 +150,7 @@ def changes(
     `--where` has the columns offset, epoch, timestamp, controller, record, entity, key, operation, changed, before and
     after.
     """
-    with _needing_audit():
+    with needing("audit", "kraft metadata"):
         from kraft_trio.cli.metadata.queries import changes as find
     found = find(directories, since, until, entities, keys, where)
     _print(found.rows, "changes", as_json, as_csv, parquet, found.arrow)
@@ -178,7 +173,7 @@ def diff(first: str, second: str | None, start: Any, end: Any, as_json: bool) ->
     Example:
       kraft metadata diff DIR --from 2026-11-28T03:00:00Z
     """
-    with _needing_audit():
+    with needing("audit", "kraft metadata"):
         from kraft_trio.cli.metadata.queries import differences
     if second is None and start is None:
         raise ConfigError("diff: one directory and no --from: expected two directories, or the moments to compare")
@@ -217,7 +212,7 @@ def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_cs
     Example:
       kraft metadata sql "SELECT topic, count(*) FROM partitions GROUP BY 1" DIR
     """
-    with _needing_audit():
+    with needing("audit", "kraft metadata"):
         from kraft_trio.cli.metadata.queries import answer
     found = answer(query, directories, as_of)
     _print(found.rows, "", as_json, as_csv, parquet, found.arrow)
@@ -233,7 +228,7 @@ def report(directories: Sequence[str], out: str) -> None:
     It shows active controllers, brokers up and down, leaders, sizes of ISRs, topics created and deleted, and the
     partitions that changed most.
     """
-    with _needing_audit():
+    with needing("audit", "kraft metadata"):
         from kraft_trio.cli.metadata.choice_of_replica import furthest
         from kraft_trio.spark.file_system import printable
         from kraft_trio.spark.metadata_report.report import timeline_of, write_report
@@ -245,18 +240,6 @@ def report(directories: Sequence[str], out: str) -> None:
         raise ConfigError(f"--out {out}: {error.strerror or error}; expected a file that can be written") from error
     echo_line(f"report: {out}")
     _tell(f"{printable(replica.directory)}, up to offset {timeline.replaying.end}", timeline.problems)
-
-
-class _needing_audit:
-    """Say which extra has a module that is missing."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ImportError):
-            raise NotInstalledError(
-                f"{error.name}: not installed; expected the extra audit (pip install 'kraft-trio[audit]')"
-            ) from error
 
 
 def _print(

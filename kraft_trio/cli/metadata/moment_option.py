@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from kraft_trio.spark.directories.as_of import AsOf
+from kraft_trio.extras import needing
+
+if TYPE_CHECKING:
+    from kraft_trio.spark.directories.as_of import AsOf
 
 
 class Moment(click.ParamType["AsOf"]):
@@ -15,6 +19,8 @@ class Moment(click.ParamType["AsOf"]):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> AsOf:
+        with needing("audit", "kraft metadata"):
+            from kraft_trio.spark.directories.as_of import AsOf
         text = str(value)
         if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 2**63:
             return AsOf(int(text))

@@ -40,9 +40,9 @@ def exit_code(error: BaseException, *, of_node: bool) -> int:
     """
     if not isinstance(error, KraftError):
         return ExitCode.FAILURE
-    if of_node and error.exit_code == ExitCode.FAILURE and not isinstance(error, _MAY_PASS):
+    if of_node and not isinstance(error, _MAY_PASS):
         if isinstance(error, ConfigError):
             return ExitCode.CONFIGURATION
-        if isinstance(error, StorageError):
+        if isinstance(error, StorageError) and error.exit_code == ExitCode.FAILURE:
             return ExitCode.DIRECTORY
     return error.exit_code

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.errors import KraftError, StorageError
+from kraft_trio.extras import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +38,11 @@ def quiet_session(master: str, app_name: str) -> Iterator[SparkSession]:
     """A session that stops at the end of the block; the JVM's stderr goes to a file.
 
     If Spark fails, the file is kept and its path is printed on stderr.  Use it once per process, because it starts the
-    JVM.  Raises SparkFailedError if Spark fails or Java is missing; ImportError without the extra `spark`.
+    JVM.  Raises SparkFailedError if Spark fails or Java is missing; MissingExtraError without pyspark.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    with needing("spark", app_name):
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
     from kraft_trio.spark import session
     from kraft_trio.spark.java import use_java

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import partial
 from typing import Any
 
 from kraft_trio.config import NodeConfig
-from kraft_trio.errors import ConfigError
+from kraft_trio.extras import needing
 from kraft_trio.kv.command_serde import CommandSerde
 from kraft_trio.kv.machine import KvMachine
 
@@ -15,11 +14,10 @@ from kraft_trio.kv.machine import KvMachine
 def key_value_store(config: NodeConfig) -> dict[str, Any]:
     """The arguments of `run_node` for a node with the key-value store.
 
-    Raises ConfigError if the packages that serve it are not installed.
+    Raises MissingExtraError if the packages that serve it are not installed.
     """
-    if importlib.util.find_spec("httptools") is None:
-        raise ConfigError("kraft.state.machine=kv: httptools not installed (pip install 'kraft-trio[kv]')")
-    from kraft_trio.kv.gateway.server import kv_gateway
+    with needing("kv", "kraft.state.machine=kv"):
+        from kraft_trio.kv.gateway.server import kv_gateway
 
     machine = KvMachine()
     listener, advertised = config.kv_listener, config.kv_advertised_listener

@@ -209,7 +209,7 @@ def test_spark_need_not_be_installed(backups: Path, damaged: Path) -> None:
     assert (sound.returncode, sound.stdout.splitlines()[-1]) == (0, "1 cluster, 35 checks: 0 errors, 0 warnings")
     assert kraft_audit(f"{damaged}/node-*").returncode == 1
     for arguments in (["--trace", __file__], [f"{backups}/node-*", "--master", "local"]):
-        assert "expected the extra spark" in kraft_audit(*arguments).stderr
+        assert "expected pip install 'kraft-trio[spark]'" in kraft_audit(*arguments).stderr
 
 
 def test_bad_input(kraft: CliRunner, backups: Path, tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""`kraft quickstart`: runs a quorum of three voters on this machine, with the commands that one would type."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.termination import terminations_as_interrupts
+from kraft_trio.errors import KraftError
+from kraft_trio.formatting import random_uuid
+
+_NODE_IDS: Final = (1, 2, 3)
+_PORTS: Final = range(20000, 32000)
+"""Below those that systems give to outgoing connections: a node that looks for a later one must not take its port."""
+_COMMAND: Final = [sys.executable, "-m", "kraft_trio"]
+_FIRST_ANSWER_MS: Final = 60_000
+_STOP_SECONDS: Final = 10.0
+
+
+class QuickstartError(KraftError):
+    """A command or a node of the quickstart has failed."""
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Stop when the quorum has been shown.")
+def quickstart(once: bool) -> None:
+    """Run a quorum of three on this machine, to try it.
+
+    Formats three directories in a temporary one, starts three nodes on free ports of 127.0.0.1, writes and reads
+    records, and shows the quorum.  It runs until Ctrl-C, which stops the nodes and removes the directories.
+    """
+    with terminations_as_interrupts(), tempfile.TemporaryDirectory(prefix="kraft-quickstart-") as directory:
+        try:
+            _run(Path(directory), once)
+        except KeyboardInterrupt:
+            echo("\nstopped")
+
+
+def _run(base: Path, once: bool) -> None:
+    ports = _free_ports(2 * len(_NODE_IDS))
+    controllers, clients = ([f"127.0.0.1:{port}" for port in ports[start::2]] for start in (0, 1))
+    configs = [base / f"node-{node_id}.properties" for node_id in _NODE_IDS]
+    for config, node_id, controller, client in zip(configs, _NODE_IDS, controllers, clients, strict=True):
+        config.write_text(
+            f"node.id={node_id}\n"
+            "process.roles=controller\n"
+            f"listeners=CONTROLLER://{controller},CLIENT://{client}\n"
+            "controller.listener.names=CONTROLLER\n"
+            f"controller.quorum.bootstrap.servers={','.join(controllers)}\n"
+            f"metadata.log.dir={config.with_suffix('')}\n"
+            "kraft.topic.name=quickstart\n"
+        )
+    cluster_id = random_uuid()
+    voters = ",".join(f"{id_}@{address}:{random_uuid()}" for id_, address in zip(_NODE_IDS, controllers, strict=True))
+    for config in configs:
+        _kraft("storage", "format", "-t", cluster_id, "-c", str(config), "--initial-controllers", voters)
+    with _running(configs):
+        servers = ("--bootstrap-server", ",".join(clients))
+        values = [f"record {number}" for number in range(1, 6)]
+        _kraft("records", "append", *servers, "--timeout", str(_FIRST_ANSWER_MS), *values)
+        _kraft("records", "read", *servers)
+        for what in ("--status", "--replication"):
+            _kraft("metadata-quorum", "--bootstrap-controller", ",".join(controllers), "describe", what)
+        if not once:
+            echo(f"\nup at {','.join(clients)}, topic quickstart; controllers at {','.join(controllers)}")
+            echo(f"write: {_typed('records', 'append', *servers, 'hello')}")
+            echo(f"read:  {_typed('records', 'read', *servers)}")
+            echo(f"Ctrl-C stops the nodes and removes {base}")
+            signal.pause()
+
+
+@contextmanager
+def _running(configs: Sequence[Path]) -> Iterator[None]:
+    """The nodes, until the block ends.  Raises QuickstartError if it fails and a node has ended."""
+    nodes: list[tuple[Path, subprocess.Popen[bytes]]] = []
+    with ExitStack() as stack:
+        stack.callback(_stop, nodes)
+        for config in configs:
+            arguments = ("server", "start", "-c", str(config))
+            echo(f"\n$ {_typed(*arguments)} &")
+            log = stack.enter_context(config.with_suffix(".log").open("wb"))
+            # In a session of its own, Ctrl-C does not reach it before `_stop` does.
+            process = subprocess.Popen(
+                [*_COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+            nodes.append((config.with_suffix(".log"), process))
+        try:
+            yield
+        except QuickstartError as error:
+            for path, process in nodes:
+                if process.poll() is not None:
+                    raise QuickstartError(f"a node has ended: {path.read_text().strip()[-2000:]}") from error
+            raise
+
+
+def _stop(nodes: Sequence[tuple[Path, subprocess.Popen[bytes]]]) -> None:
+    for _, process in nodes:
+        process.terminate()
+    for _, process in nodes:
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _kraft(*arguments: str) -> None:
+    """Run a command, which prints its own output.  Raises QuickstartError if it fails."""
+    echo(f"\n$ {_typed(*arguments)}")
+    sys.stdout.flush()
+    if (code := subprocess.run([*_COMMAND, *arguments], check=False).returncode) != 0:
+        raise QuickstartError(f"kraft {arguments[0]} {arguments[1]} ended with code {code}")
+
+
+def _typed(*arguments: str) -> str:
+    program = "kraft" if shutil.which("kraft") else str(Path(sys.executable).with_name("kraft"))
+    return shlex.join([program, *arguments])
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that no process listens at."""
+    with ExitStack() as held:
+        free: list[int] = []
+        for port in random.sample(_PORTS, len(_PORTS)):
+            listener = held.enter_context(socket.socket())
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            free.append(port)
+            if len(free) == count:
+                break
+    return free
