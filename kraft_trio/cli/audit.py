@@ -12,6 +12,7 @@ import attrs
 import click
 
 from kraft_trio.cli.audit_display import AuditProgress, show, show_json
+from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.errors import KraftError, StorageError
@@ -75,7 +76,7 @@ class AuditFailedError(KraftError):
     show_default=True,
     help="Exit with 1 for warnings, too.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@json_option
 def audit(fail_on: str, **given: Any) -> int:
     """Audit replicas' directories, or traces.
 

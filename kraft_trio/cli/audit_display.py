@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from kraft_trio.cli.terminal.json_option import echo_json
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import counted, echo, echo_line
 from kraft_trio.cli.terminal.progress import stderr_console
@@ -122,7 +122,7 @@ def show_json(found: Audit, report: str | None) -> None:
             for one in found.repairs
         ],
     }
-    echo(json.dumps(value))
+    echo_json(value)
 
 
 def show(found: Audit) -> None:

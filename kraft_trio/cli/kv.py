@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -95,7 +95,26 @@ class _Output:
         out.flush()
 
 
-@click.group()
+def _use_json(context: click.Context, _parameter: click.Parameter, is_given: bool) -> None:
+    if is_given and context.obj is not None:
+        context.obj.as_json = True
+
+
+class _Command(click.Command):
+    """Has --json, as the commands of other groups do."""
+
+    def __init__(self, *given: Any, **attributes: Any) -> None:
+        super().__init__(*given, **attributes)
+        told = "Print each answer as JSON, as -w json does."
+        self.params.append(click.Option(["--json"], is_flag=True, expose_value=False, callback=_use_json, help=told))
+
+
+class _Group(click.Group):
+    command_class = _Command
+    group_class = type
+
+
+@click.group(cls=_Group)
 @click.option(
     "--endpoints",
     cls=FromVariable,

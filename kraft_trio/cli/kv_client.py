@@ -59,7 +59,8 @@ class KvClient:
                     raise refusal from None
                 failures.append(f"{endpoint}: {refusal.message}")
             except _UNREACHABLE as error:
-                failures.append(f"{endpoint}: {getattr(error, 'reason', error)}")
+                reason = getattr(error, "reason", error)
+                failures.append(f"{endpoint}: {getattr(reason, 'strerror', None) or reason}")
             else:
                 self._endpoints.sort(key=lambda other, good=endpoint: other != good)  # type: ignore[misc]
                 return answer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import click
 
 from kraft_trio.cli.terminal.config_option import config_option, override_option, parse_overrides, read_config
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
@@ -23,7 +23,7 @@ _STALE_AFTER_AT_LEAST_S = 3.0
 @config_option
 @override_option
 @click.option("--prometheus", is_flag=True, help="Print the file as it is, in Prometheus text format.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@json_option
 @click.pass_context
 def metrics(
     context: click.Context, config_path: str, overrides: tuple[str, ...], prometheus: bool, as_json: bool
@@ -44,7 +44,7 @@ def metrics(
         echo(data.decode(errors="backslashreplace"), nl=False)
         echo(f"kraft: collected {age_s:.1f} s ago", err=True)
     elif as_json:
-        echo(json.dumps({"nodeId": found.node_id, "ageSeconds": round(age_s, 3), "metrics": found.values}))
+        echo_json({"nodeId": found.node_id, "ageSeconds": round(age_s, 3), "metrics": found.values})
     else:
         echo(f"Node {found.node_id}, {age_s:.1f} s ago\n\n{_table(metrics_of(config.process_roles), found)}")
     if age_s > max(_STALE_AFTER_AT_LEAST_S, _STALE_AFTER_INTERVALS * config.metrics_interval_ms / 1000):

@@ -16,11 +16,12 @@ from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulate_state import Sitting, run_sitting
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
 from kraft_trio.cli.terminal.existing_path import ExistingPath
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
-from kraft_trio.simulation.campaign.campaign import Summary, run_campaign
+from kraft_trio.simulation.campaign.campaign import Summary, report_fields, run_campaign
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import SeedRuns, TraceTo, run_plan, run_seed
 from kraft_trio.simulation.campaign.shrink import shrink
@@ -42,7 +43,7 @@ _STATE = (
     "Search seeds over all mixes of --faults, and keep what they find; a later run continues there, "
     "with other --seeds if they are given."
 )
-_WITH_STATE = ("state", "is_report", "seeds", "nodes", "observers", "duration", "faults", "jobs")
+_WITH_STATE = ("state", "as_json", "is_report", "seeds", "nodes", "observers", "duration", "faults", "jobs")
 
 
 @attrs.frozen
@@ -55,6 +56,7 @@ class _Request:
     ndjson: bool
     messages: bool
     history: str | None
+    as_json: bool
 
 
 @click.command()
@@ -101,6 +103,7 @@ class _Request:
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")
 @click.option("--chunk", type=WholeNumber(1), help="Seeds per task (default: about a second of work).")
 @click.option("--shrink", "shrinks", is_flag=True, help="Reduce the first failing seed to a minimal scenario script.")
+@json_option
 @click.pass_context
 def simulate(
     context: click.Context,
@@ -127,6 +130,7 @@ def simulate(
     master: str | None,
     chunk: int | None,
     shrinks: bool,
+    as_json: bool,
 ) -> int:
     """Simulate clusters and check invariants.
 
@@ -172,6 +176,8 @@ def simulate(
         )
     if history is not None and is_campaign:
         raise click.UsageError(f"--history and {'--spark' if spark else '--out'} exclude each other", context)
+    if shrinks and as_json:
+        raise click.UsageError("--shrink and --json exclude each other: a script is no JSON", context)
     request = _Request(
         SeedRuns(_plan_options(nodes, observers, duration, faults, clique, witness, state_machine, serde)),
         jobs or processors(),
@@ -179,6 +185,7 @@ def simulate(
         ndjson,
         messages,
         history,
+        as_json,
     )
     if files:
         return _run_scripts(files, request)
@@ -191,7 +198,7 @@ def simulate(
                 f"{option} {path}: one file for {len(chosen)} seeds; expected {_SEED_IN_PATH} in its name"
             )
     if is_campaign:
-        fan_out = FanOut(request.jobs, chunk, spark, master, out)
+        fan_out = FanOut(request.jobs, chunk, spark, master, out, as_json)
         summary = run_kept_campaign(chosen, request.runs, fan_out)
         return _exit_code(summary, request, shrinks)
     return _run_seeds(chosen, request, shrinks)
@@ -226,7 +233,7 @@ def _plan_options(
 
 def _given_for_seeds(context: click.Context) -> str | None:
     """The first option given that applies to seeds only."""
-    return _given(context, ["files", "trace", "ndjson", "messages"])
+    return _given(context, ["files", "as_json", "trace", "ndjson", "messages"])
 
 
 def _given(context: click.Context, besides: Collection[str]) -> str | None:
@@ -267,7 +274,7 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
     summary = Summary()
     with terminations_as_interrupts():
         try:
-            with SeedsDisplay(len(seeds)) as display:
+            with SeedsDisplay(len(seeds), tells_violations=not request.as_json) as display:
 
                 def ended(outcome: Outcome) -> None:
                     summary.add(outcome)
@@ -276,8 +283,11 @@ def _run_seeds(seeds: Sequence[int], request: _Request, shrinks: bool) -> int:
                 run_campaign(seeds, run, jobs=jobs, on_outcome=ended)
         finally:
             # Also of the seeds that ran before an interrupt.
-            for line in summary.lines(time.monotonic() - began) if summary.seeds else ():
-                echo_line(line)
+            if request.as_json:
+                echo_json(report_fields(summary, time.monotonic() - began, request.runs.replay))
+            elif summary.seeds:
+                for line in summary.lines(time.monotonic() - began):
+                    echo_line(line)
     return _exit_code(summary, request, shrinks)
 
 
@@ -333,6 +343,7 @@ def _sit(context: click.Context, directory: Path, seeds: str | None, request: _R
         given=tuple(_FIELDS[name] for name, _ in _options_given(context) if name in _FIELDS),
         jobs=request.jobs,
         is_report=is_report,
+        as_json=request.as_json,
     )
     return 0 if run_sitting(sitting) else 1
 
@@ -344,6 +355,20 @@ def _run_scripts(paths: Sequence[Path], request: _Request) -> int:
     scripts = [read_script(path) for path in paths]
     if request.trace is not None and len(scripts) > 1:
         raise click.UsageError(f"--trace {request.trace}: one file for {len(scripts)} scripts; expected one script")
+    if request.as_json:
+        outcomes = [_traced(script, request) for script in scripts]
+        echo_json(
+            [
+                {
+                    "script": one.script.name,
+                    "asExpected": one.failure is None,
+                    "failure": one.failure,
+                    "virtualSeconds": one.virtual_s,
+                }
+                for one in outcomes
+            ]
+        )
+        return 0 if all(one.failure is None for one in outcomes) else 1
     failures = [script for script in scripts if not _run_script(script, request)]
     return 1 if failures else 0
 
@@ -360,12 +385,17 @@ def _run_script(script: Script, request: _Request) -> bool:
 
 
 def _traced(script: Script, request: _Request) -> ScriptOutcome:
+    show = _show_nothing if request.as_json else _show
     if request.trace is None:
-        return run_script(script, on_step=_show)
+        return run_script(script, on_step=show)
     command = shlex.join(["kraft", "simulate", script.name])
     trace_to = TraceTo(request.trace, command, ndjson=request.ndjson, messages=request.messages)
     with trace_to.writer(script.header.seed, script.text) as writer:
-        return run_script(script, on_step=_show, on_trace=writer.attach)
+        return run_script(script, on_step=show, on_trace=writer.attach)
+
+
+def _show_nothing(_line: StepLine) -> None:
+    pass
 
 
 def _show(line: StepLine) -> None:

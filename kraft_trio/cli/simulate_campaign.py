@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.cli.terminal.json_option import echo_json
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.extras import needing
 from kraft_trio.simulation.campaign import chunks
-from kraft_trio.simulation.campaign.campaign import Summary, report
+from kraft_trio.simulation.campaign.campaign import Summary, report, report_fields
 from kraft_trio.simulation.campaign.chunks import Chunk, chunk_size, chunks_of
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.campaign.seed_run import SeedRuns
@@ -37,6 +38,8 @@ class FanOut:
     spark: bool
     master: str | None
     out: Path | None
+    as_json: bool = False
+    """Whether stdout gets the report as one JSON value alone."""
 
 
 def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Summary:
@@ -53,7 +56,7 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
     left = [seed for seed in seeds if seed not in known]
     with terminations_as_interrupts():
         try:
-            with SeedsDisplay(len(seeds)) as display:
+            with SeedsDisplay(len(seeds), tells_violations=not where.as_json) as display:
                 for outcome in known.values():
                     summary.add(outcome)
                     display.known(outcome)
@@ -65,8 +68,11 @@ def run_kept_campaign(seeds: Sequence[int], runs: SeedRuns, where: FanOut) -> Su
         finally:
             # Also of the seeds that ran before an interrupt.
             if summary.seeds:
-                lines = list(report(summary, time.monotonic() - began, runs.replay))
-                for line in lines:
+                elapsed_s = time.monotonic() - began
+                lines = list(report(summary, elapsed_s, runs.replay))
+                if where.as_json:
+                    echo_json(report_fields(summary, elapsed_s, runs.replay))
+                for line in () if where.as_json else lines:
                     echo_line(line)
                 if directory is not None:
                     directory.write_summary(lines)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.cli.terminal.json_option import echo_json
 from kraft_trio.cli.terminal.output import echo_line
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.errors import ConfigError
@@ -55,6 +56,7 @@ class Sitting:
     jobs: int
     is_report: bool
     """Whether to run no seeds."""
+    as_json: bool = False
 
 
 def run_sitting(sitting: Sitting) -> bool:
@@ -70,9 +72,11 @@ def run_sitting(sitting: Sitting) -> bool:
         search = Search(runs, ended)
         try:
             if not sitting.is_report:
-                _run(file, search, sitting.jobs)
+                _run(file, search, sitting)
         finally:
-            for line in coverage_page.lines(search, file.seeds):
+            if sitting.as_json:
+                echo_json(coverage_page.fields(search, file.seeds))
+            for line in () if sitting.as_json else coverage_page.lines(search, file.seeds):
                 echo_line(line)
             write_own_text(sitting.directory / PAGE, coverage_page.page(search, file.seeds))
     return not search.failures
@@ -98,9 +102,9 @@ def _begun(file: StateFile, sitting: Sitting) -> PlanOptions:
     return before
 
 
-def _run(file: StateFile, search: Search, jobs: int) -> None:
-    left = sum(seed not in search.ended for seed in file.seeds)
-    with terminations_as_interrupts(), SeedsDisplay(left) as display:
+def _run(file: StateFile, search: Search, sitting: Sitting) -> None:
+    jobs, left = sitting.jobs, sum(seed not in search.ended for seed in file.seeds)
+    with terminations_as_interrupts(), SeedsDisplay(left, tells_violations=not sitting.as_json) as display:
         while chosen := search.next_seeds(file.seeds, jobs * _ROUND):
             with _outcomes(chosen, search.runs, jobs) as outcomes:
                 for outcome in outcomes:

@@ -21,7 +21,10 @@ LINE_EVERY_S: Final = 60.0
 class SeedsDisplay:
     """A progress bar on stderr, or a line a minute if that is no terminal; violations go to stdout as they happen."""
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, total: int, clock: Callable[[], float] = time.monotonic, *, tells_violations: bool = True
+    ) -> None:
+        self._tells_violations = tells_violations
         console = stderr_console()
         self._total, self._clock, self._told_at_s = total, clock, clock()
         self._is_told = not console.is_terminal and total > 1
@@ -53,7 +56,7 @@ class SeedsDisplay:
 
     def ended(self, outcome: Outcome, replay: Callable[[int], str]) -> None:
         self._count(outcome)
-        if outcome.failure is not None:
+        if outcome.failure is not None and self._tells_violations:
             # Hide the bar while a report is printed.
             self._progress.stop()
             for line in outcome.failure.lines(outcome.seed):

@@ -51,6 +51,7 @@ def test_put_get_and_del(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> N
     assert out_of(capsys, "get", "c/", "--from-key", "--count-only") == "2\n"
     assert out_of(capsys, "put", "c/a", "2", "--prev-kv") == "OK\nc/a\n1\n"
     answer = json.loads(out_of(capsys, "-w", "json", "get", "c/a"))
+    assert json.loads(out_of(capsys, "get", "c/a", "--json")) == answer
     revision = str(int(answer["kvs"][0]["mod_revision"]) - 1)
     assert out_of(capsys, "get", "c/a", "--rev", revision, "--print-value-only") == "1\n"
     assert out_of(capsys, "del", "c/", "--prefix", "--prev-kv") == "2\nc/a\n2\nc/b\nfrom stdin\n"

@@ -16,6 +16,7 @@ import pytest
 from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.cli import run
 from kraft_trio.cli.logs.log_dump import control_fields
+from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
 from kraft_trio.protocol.voter_set import VoterSet
@@ -287,7 +288,7 @@ class TestCommandLine:
                 stderr=subprocess.PIPE,
                 check=False,
             )
-        assert (done.returncode, done.stderr) == (1, b"")
+        assert (done.returncode, done.stderr) == (ExitCode.READER_GONE, b"")
 
 
 class TestSerde:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from kraft_trio.cli import kraft, run
+from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.config.properties import VARIABLES_OF_COMMANDS
 
@@ -43,8 +45,9 @@ def test_the_help_fits_a_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     assert run([*words, "--help"]) == 0
     told = capsys.readouterr().out
-    assert run([*words, "-h"]) == run(["help", *words]) == 0
-    assert capsys.readouterr().out == 2 * told
+    assert run(["help", *words]) == 0
+    assert capsys.readouterr().out == told
+    assert EVERY[words].help_option_names == ["-h", "--help"]
     assert [line for line in told.splitlines() if len(line) > 79] == []
     assert re.match(r"Usage: kraft .*\n( .*\n)*\n  [A-Z].*\.", told), "the summary is a sentence on a line"
     assert "...\n" not in told.partition("\nCommands:\n")[2], "the list of commands has whole summaries"
@@ -72,6 +75,71 @@ _HARMLESS = {
     *("config_path", "command_config", "bootstrap_controller", "nodes"),
     *("endpoints", "log_format", "log_level"),
 }
+
+
+def test_what_prints_a_table_or_a_report_prints_json_too() -> None:
+    """The others have no report: they say in a line or two what they did, or print one word."""
+    leaves = {words for words, context in EVERY.items() if not isinstance(context.command, click.Group)}
+    without = leaves - {words for words, one in PARAMETERS if "--json" in one.opts}
+    assert {" ".join(words) for words in without} == {
+        *("dashboard", "server start", "metadata report", "records append"),
+        *("storage format", "storage add-scram", "storage random-uuid", "snapshot restore"),
+        *(f"features {change}" for change in ("upgrade", "downgrade", "disable")),
+        *(f"metadata-quorum {change}-controller" for change in ("add", "remove")),
+        *(f"metadata-quorum {change}" for change in ("replace", "reassign", "transfer-leadership")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        ("features version-mapping -r 4.1", {"release": "4.1"}),
+        ("features feature-dependencies -f transaction.version=2", {"feature": "transaction.version", "level": 2}),
+        ("storage info", {"clusterId": "ySvf4iIwQ5a13rqtClr5pg", "problems": [], "segments": 0}),
+        (
+            "storage recover --unsafe-endpoints 1@CONTROLLER://b:9093",
+            {"clusterId": "ySvf4iIwQ5a13rqtClr5pg", "isDone": False},
+        ),
+        ("snapshot verify {snapshot}", {"snapshotId": {"offset": 0, "epoch": 0}, "records": 0, "kraftVersion": 1}),
+        ("log verify {log}", {"problems": []}),
+        ("dump-log {snapshot}", {"baseOffset": 0}),
+        ("simulate --seed 1 --time 1s --faults none", {"seeds": 1, "violations": []}),
+        ("simulate {script}", {"asExpected": True, "failure": None}),
+    ],
+)
+def test_json_is_all_that_is_on_stdout(
+    words: str,
+    fields: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KRAFT_CONFIG", node(tmp_path, "1"))
+    assert run(["storage", "format", "-t", "ySvf4iIwQ5a13rqtClr5pg", "--standalone"]) == 0
+    script = tmp_path / "empty.scenario"
+    script.write_text("voters 1\nwait 1s\n")
+    log = tmp_path / "log" / "__cluster_metadata-0"
+    places = {"log": log, "script": script, "snapshot": next(log.glob("*.checkpoint"))}
+    capsys.readouterr()
+    code = run([*words.format(**places).split(), "--json"])
+    assert code == (1 if "recover" in words else 0)
+    first, *others = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert not others or words.startswith("dump-log")
+    [value] = first if isinstance(first, list) else [first]
+    assert fields.items() <= value.items()
+
+
+def test_a_wide_table_becomes_lines_on_a_narrow_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("NodeId", "DirectoryId"), ("1", "A" * 22), ("2", "B" * 22)]
+    whole = f"NodeId  DirectoryId\n1       {'A' * 22}\n2       {'B' * 22}"
+    monkeypatch.setenv("COLUMNS", "29")
+    assert table(rows) == whole
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = [f"NodeId:                 1\nDirectoryId:            {'A' * 22}", ""]
+    assert table(rows).startswith("\n".join(lines))
+    assert table(rows).endswith(f"DirectoryId:            {'B' * 22}")
+    monkeypatch.setenv("COLUMNS", "30")
+    assert table(rows) == whole
 
 
 def test_files_and_directories_are_completed() -> None:

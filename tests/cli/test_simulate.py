@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Callable, Sequence
@@ -129,6 +130,9 @@ class TestViolations:
         assert run(replays[0].split()[1:]) == 1
         again = capsys.readouterr().out.splitlines()
         assert again[:-2] == lines[:-2]
+        assert run(["simulate", "--seed", "3", *options, "--json"]) == 1
+        [violation] = json.loads(capsys.readouterr().out)["violations"]
+        assert (violation["rule"], violation["replay"]) == ("invariant 11", replays[0])
 
     def test_every_violation_of_a_campaign(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["simulate", "--seeds", "3:5", "--jobs", "1", "--faults", "none", *QUICK]) == 1

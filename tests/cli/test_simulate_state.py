@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -31,7 +32,9 @@ def test_a_search_continues_and_can_be_extended(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out.startswith("2 of 2 seeds, ")
     assert run(["simulate", "--state", str(state), "--seeds", "0:3", "--jobs", "1"]) == 0
     assert capsys.readouterr().out.startswith("3 of 3 seeds, ")
-    assert run(["simulate", "--state", str(state)]) == 0
+    assert run(["simulate", "--state", str(state), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["seeds"], found["ended"], found["violations"]) == (3, 3, [])
     assert sorted(seeds_in(state)) == [0, 1, 2]
     assert "Fetch request" in (state / PAGE).read_text()
 

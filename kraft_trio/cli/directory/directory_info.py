@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import attrs
 import trio
 
 from kraft_trio.cli.directory.recovery import past_recoveries
 from kraft_trio.cli.directory.static_voters_recovery import refusal_of_static_voters
+from kraft_trio.cli.terminal.json_option import id_fields, key_fields
 from kraft_trio.cli.terminal.output import counted
 from kraft_trio.cli.terminal.progress import Bar, progress
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import StorageError
 from kraft_trio.protocol.roles import ElectionState
-from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, directory_id_to_text
+from kraft_trio.protocol.types import NO_DIRECTORY_ID, OffsetAndEpoch, ReplicaKey, directory_id_to_text
 from kraft_trio.storage.directory.directory import partition_path, read_meta_properties, refuse_lost_directory_id
 from kraft_trio.storage.directory.meta_properties import MetaProperties
 from kraft_trio.storage.directory.quorum_state import QuorumStateFile
@@ -60,6 +62,29 @@ class DirectoryInfo:
             yield ""
             yield "Found problem:" if len(self.problems) == 1 else "Found problems:"
             yield from (f"  {problem}" for problem in self.problems)
+
+    def fields(self) -> dict[str, Any]:
+        """The same for programs; None for what is not there or cannot be read."""
+        properties, state, control = self.meta_properties, self.election_state, self.snapshot_voters
+        voters = None if control is None else control.voters
+        return {
+            "directory": self.directory,
+            "clusterId": None if properties is None else properties.cluster_id,
+            "node": None if properties is None else key_fields(ReplicaKey(properties.node_id, properties.directory_id)),
+            "snapshots": [
+                {"snapshotId": id_fields(one), "bytes": self.snapshot_bytes.get(one)} for one in self.snapshots
+            ],
+            "kraftVersion": None if control is None else control.kraft_version,
+            "voters": None if voters is None else [key_fields(voter.key) for voter in voters],
+            "segments": len(self.segments),
+            "logStartOffset": self.segments[0] if self.segments else None,
+            "logBytes": self.log_bytes,
+            "epoch": None if state is None else state.epoch,
+            "leaderId": None if state is None else state.leader_id,
+            "vote": None if state is None or state.voted_key is None else key_fields(state.voted_key),
+            "recoveries": self.recoveries,
+            "problems": self.problems,
+        }
 
     def _partition_lines(self) -> Iterator[str]:
         if self.snapshots:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kraft_trio.cli.directory.feature_levels import parse_levels
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.release_features import (
@@ -22,7 +23,8 @@ from kraft_trio.protocol.release_features import (
 
 @click.command("version-mapping")
 @click.option("-r", "--release-version", default=LATEST, show_default=True, metavar="RELEASE", help="Such as 4.1.")
-def version_mapping(release_version: str) -> None:
+@json_option
+def version_mapping(release_version: str, as_json: bool) -> None:
     """Print the feature levels of a release of Kafka."""
     metadata_version = metadata_version_of(release_version.strip())
     if metadata_version is None:
@@ -30,6 +32,10 @@ def version_mapping(release_version: str) -> None:
             f"--release-version {release_version}: expected a release of Kafka from {next(iter(METADATA_VERSIONS))} to "
             f"{LATEST}, such as 4.1"
         )
+    if as_json:
+        levels = {METADATA_VERSION: METADATA_VERSIONS[metadata_version], **default_levels(metadata_version)}
+        echo_json({"release": release_version.strip(), "levels": levels})
+        return
     echo(f"{METADATA_VERSION}={METADATA_VERSIONS[metadata_version]} ({release_version.strip()})")
     for name, level in default_levels(metadata_version).items():
         echo(f"{name}={level}")
@@ -37,11 +43,17 @@ def version_mapping(release_version: str) -> None:
 
 @click.command("feature-dependencies")
 @click.option("-f", "--feature", "texts", multiple=True, required=True, metavar="NAME=LEVEL", help="May be repeated.")
-def feature_dependencies(texts: tuple[str, ...]) -> None:
+@json_option
+def feature_dependencies(texts: tuple[str, ...], as_json: bool) -> None:
     """Print which levels of other features a level needs."""
     levels = parse_levels(texts)
     for name, level in levels.items():
         _check(name, level)
+    if as_json:
+        echo_json(
+            [{"feature": name, "level": level, "requires": dependencies(name, level)} for name, level in levels.items()]
+        )
+        return
     for name, level in levels.items():
         needed = dependencies(name, level)
         echo(f"{_shown(name, level)} {'requires:' if needed else 'has no dependencies.'}")

@@ -15,6 +15,7 @@ from kraft_trio.cli.directory.epoch_recovery import lower_epoch
 from kraft_trio.cli.directory.recovery import RECORD, Recovery, only_voter, other_endpoints, recover
 from kraft_trio.cli.directory.static_voters_recovery import accept_static_voters
 from kraft_trio.cli.terminal.config_option import config_option, read_config
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.layout import labelled
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.whole_number import WholeNumber
@@ -43,6 +44,7 @@ from kraft_trio.storage.log.static_voters import ACCEPT
     help="Lower the replica's epoch to this one; use the same for every replica of the stopped quorum.",
 )
 @click.option(ACCEPT, is_flag=True, help="Accept the changed controller.quorum.voters of FILE on this replica.")
+@json_option
 @click.pass_context
 def recover_command(
     context: click.Context,
@@ -52,6 +54,7 @@ def recover_command(
     unsafe_endpoints: str | None,
     unsafe_epoch: int | None,
     unsafe_static_voters: bool,
+    as_json: bool,
 ) -> None:
     """Recover a stopped replica without its quorum.
 
@@ -79,7 +82,8 @@ def recover_command(
             f"give one of --unsafe-only-voter, --unsafe-endpoints, --unsafe-epoch and {ACCEPT}", context
         )
     config = read_config(config_path)
-    confirmed, now_ms = _confirmation(cluster_id, config.metadata_log_dir), time.time_ns() // 1_000_000
+    confirmed = _confirmation(cluster_id, config.metadata_log_dir, is_told=not as_json)
+    now_ms = time.time_ns() // 1_000_000
     with contextlib.closing(RealDisk()) as disk:
         if unsafe_epoch is not None:
             work: Callable[[], Awaitable[Recovery]] = partial(
@@ -91,22 +95,28 @@ def recover_command(
             change = only_voter if unsafe_endpoints is None else other_endpoints(_parse_endpoints(unsafe_endpoints))
             work = partial(recover, disk, config, change, confirmed=confirmed, now_ms=now_ms)
         recovery: Recovery = trio.run(work)
+    if as_json:
+        echo_json(recovery.fields(is_done=cluster_id is not None))
     if cluster_id is None:
         raise StorageError(
             f"nothing was changed; --cluster-id {recovery.cluster_id} confirms that you accept what may be lost"
         )
-    echo_line(f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}")
+    if not as_json:
+        echo_line(
+            f"Recovered {config.metadata_log_dir}: {recovery.what}; noted in {join(config.metadata_log_dir, RECORD)}"
+        )
 
 
-def _confirmation(cluster_id: str | None, directory: str) -> Callable[[Recovery], bool]:
-    """Print the plan; agree if the right cluster id is given.  Raises ConfigError if it is another cluster's.
+def _confirmation(cluster_id: str | None, directory: str, *, is_told: bool) -> Callable[[Recovery], bool]:
+    """Print the plan if `is_told`; agree if the right cluster id is given.  Raises ConfigError if it is another
+    cluster's.
 
     The directory is locked by then.  Raises AlreadyLockedError if a process uses it nevertheless.
     """
 
     def confirmed(recovery: Recovery) -> bool:
         refuse_used(directory)
-        for label, text in recovery.lines().items():
+        for label, text in recovery.lines().items() if is_told else ():
             echo(labelled(label, text))
         if cluster_id not in (None, recovery.cluster_id):
             raise ConfigError(f"--cluster-id {cluster_id}: the directory belongs to cluster {recovery.cluster_id}")

@@ -14,12 +14,13 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from structlog.testing import capture_logs
 
 from kraft_trio.cli.directory.preview_disk import PreviewDisk
+from kraft_trio.cli.terminal.json_option import id_fields, key_fields
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
@@ -84,6 +85,21 @@ class Recovery:
             "VotersAfter": _told(self.after),
             "MayBeLost": f"offsets {end} and above: anything the other voters committed there",
             "MayBeMadeCommitted": kept,
+        }
+
+    def fields(self, *, is_done: bool) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "recovery": self.what,
+            "isDone": is_done,
+            "replica": key_fields(self.key),
+            "clusterId": self.cluster_id,
+            "logEnd": id_fields(self.log_end),
+            "mayBeUncommittedFrom": self.may_be_uncommitted_from,
+            "epoch": self.epoch,
+            "newEpoch": self.new_epoch,
+            "votersBefore": [key_fields(voter.key) for voter in self.before],
+            "votersAfter": [key_fields(voter.key) for voter in self.after],
         }
 
 

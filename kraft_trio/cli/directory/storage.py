@@ -23,6 +23,7 @@ from kraft_trio.cli.directory.format_plan import (
 )
 from kraft_trio.cli.directory.recover_command import recover_command
 from kraft_trio.cli.terminal.config_option import config_option, read_config
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.client.known_voter import OVERRIDE, refuse_known_voter
@@ -255,7 +256,8 @@ def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
 
 @storage.command()
 @config_option
-def info(config_path: str) -> None:
+@json_option
+def info(config_path: str, as_json: bool) -> None:
     """Show what is in a node's directory.
 
     The exit code is 1 if anything is wrong with it.
@@ -263,8 +265,11 @@ def info(config_path: str) -> None:
     config = read_config(config_path)
     with contextlib.closing(RealDisk()) as disk:
         description = describe_directory(disk, config)
-    for line in description.lines():
-        echo_line(line)
+    if as_json:
+        echo_json(description.fields())
+    else:
+        for line in description.lines():
+            echo_line(line)
     if description.problems:
         raise StorageError(description.problems[0])
 

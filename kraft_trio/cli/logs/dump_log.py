@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -16,6 +17,7 @@ from kraft_trio.application.named_object import object_named, refusal
 from kraft_trio.cli.logs.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
 from kraft_trio.cli.logs.record_text import bytes_field, headers_field, printable
 from kraft_trio.cli.terminal.existing_path import ExistingPath
+from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo_line, field
 from kraft_trio.cli.terminal.progress import NO_BAR, Bar, progress
 from kraft_trio.errors import ConfigError, CorruptLogError, SerdeError
@@ -30,7 +32,7 @@ _FILE_NAME = re.compile(r"([0-9]{20})(?:-([0-9]{10}))?\.")
 @click.command("dump-log")
 @click.argument("files", nargs=-1, type=ExistingPath(dir_okay=False))
 @click.option("--files", "more_files", multiple=True, help="The files, separated by commas, as in kafka-dump-log.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
+@partial(json_option, help="Print one JSON object per batch.")
 @click.option(
     "--metadata",
     "--cluster-metadata-decoder",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import click
 
 from kraft_trio.cli.terminal.existing_path import ExistingPath
+from kraft_trio.cli.terminal.json_option import id_fields, json_option
 from kraft_trio.cli.terminal.output import counted, echo_line
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
-from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.checks.partition_check import PartitionReport, bytes_to_read, check_partition
 from kraft_trio.storage.checks.replica_comparison import first_difference
 from kraft_trio.storage.disk.disk import Disk, join
@@ -27,9 +28,7 @@ def log() -> None:
 
 @log.command("verify")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=ExistingPath(file_okay=False))
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per directory, then one for the comparison."
-)
+@partial(json_option, help="Print one JSON object per directory, then one for the comparison.")
 def verify(directories: tuple[str, ...], as_json: bool) -> None:
     """Check stopped nodes' directories.
 
@@ -131,14 +130,14 @@ def _fields(report: PartitionReport) -> dict[str, Any]:
     return {
         "directory": report.directory,
         "logStartOffset": report.log_start_offset,
-        "logEnd": _id(report.log_end),
+        "logEnd": id_fields(report.log_end),
         "segments": report.segment_count,
         "batches": report.batch_count,
         "logBytes": report.log_bytes,
         "kraftVersion": report.kraft_version,
         "snapshots": [
             {
-                "snapshotId": _id(summary.snapshot_id),
+                "snapshotId": id_fields(summary.snapshot_id),
                 "records": summary.record_count,
                 "batches": summary.batch_count,
                 "bytes": summary.size_in_bytes,
@@ -149,7 +148,3 @@ def _fields(report: PartitionReport) -> dict[str, Any]:
         "notes": report.notes,
         "problems": report.problems,
     }
-
-
-def _id(end: OffsetAndEpoch) -> dict[str, int]:
-    return {"offset": end.offset, "epoch": end.epoch}

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import click
@@ -16,6 +17,7 @@ import trio
 from kraft_trio.cli.logs.record_access import RecordAccess
 from kraft_trio.cli.logs.record_text import bytes_field, headers_field, printable
 from kraft_trio.cli.terminal.config_option import command_config_option
+from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.timeout_option import timeout_option
 from kraft_trio.cli.terminal.variables import FromVariable
@@ -118,7 +120,7 @@ def append(
 @click.option("--count", metavar="N", type=WholeNumber(1), help="Stop after N records.")
 @click.option("--follow", is_flag=True, help="Wait for further records instead of stopping at the log's end.")
 @click.option("--keys", is_flag=True, help="Print the key between the offset and the value.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
+@partial(json_option, help="Print one JSON object per record.")
 def read(
     nodes: str,
     command_config: str | None,

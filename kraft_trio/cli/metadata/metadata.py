@@ -8,12 +8,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from kraft_trio.cli.metadata.moment_option import Moment
+from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.errors import ConfigError, CorruptLogError
@@ -30,6 +32,7 @@ _AS_OF: Final = click.option(
     metavar="MOMENT",
     help="An offset (exclusive), or a time as in 2026-11-28T03:14:00Z.  By default, the end of the log.",
 )
+_JSON_LINES: Final = partial(json_option, help="Print a JSON object a line.")
 _SHOWN: Final[Mapping[str, Sequence[str]]] = {
     "partitions": ("topic", "partition_id", "leader", "leader_epoch", "replicas", "isr", "eligible_leader_replicas"),
     "brokers": ("broker_id", "broker_epoch", "end_points", "rack", "fenced", "in_controlled_shutdown"),
@@ -76,7 +79,7 @@ def _formats(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--parquet", metavar="FILE", type=click.Path(dir_okay=False), help="Write a Parquet file."),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with lists and structures as JSON."),
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line."),
+        _JSON_LINES,
     ):
         command = option(command)
     return command
@@ -162,7 +165,7 @@ def changes(
 @click.argument("second", metavar="[DIR]", required=False, type=click.Path())
 @click.option("--from", "start", type=Moment(), metavar="MOMENT", help="The moment in the first directory.")
 @click.option("--to", "end", type=Moment(), metavar="MOMENT", help="The moment in the second, or in the only one.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@_JSON_LINES
 def diff(first: str, second: str | None, start: Any, end: Any, as_json: bool) -> int:
     """Compare two moments, or two replicas.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import attrs
@@ -12,6 +11,7 @@ import trio
 from kraft_trio.cli.directory.stopped_node import not_asked, own_endpoint, with_directory
 from kraft_trio.cli.quorum.quorum_options import ANSWER_MS, FETCH_TIMEOUT_MS, QuorumOptions
 from kraft_trio.cli.terminal.config_option import read_config
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line, field
 from kraft_trio.client.claims import CLIENT_ID, ask_all
@@ -36,7 +36,7 @@ _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWa
     help="A node of this machine.  Its bootstrap servers are asked, as it asks them; if it does not answer, its"
     " directory is looked at.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@json_option
 @click.pass_context
 def explain(context: click.Context, config_path: str | None, as_json: bool) -> None:
     """Say what is wrong with a quorum, and what to do.
@@ -78,7 +78,7 @@ def explain(context: click.Context, config_path: str | None, as_json: bool) -> N
     situation = attrs.evolve(trio.run(look), command_config=command_config, now_ms=wall_clock_ms())
     found = findings(situation)
     if as_json:
-        echo(json.dumps(explanation_fields(situation)))
+        echo_json(explanation_fields(situation))
     else:
         echo(claims_text(situation))
         for finding in found:

@@ -11,6 +11,7 @@ from kraft_trio.cli.directory.feature_levels import parse_levels
 from kraft_trio.cli.directory.feature_tables import feature_dependencies, version_mapping
 from kraft_trio.cli.directory.release_version import kraft_version_of_release
 from kraft_trio.cli.quorum.quorum_options import QuorumOptions, quorum_options
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo, echo_line, field
 from kraft_trio.client.admin import AdminClient, VoterChangeError
 from kraft_trio.errors import ConfigError, KraftError, NetworkError, OutcomeUnknownError
@@ -37,11 +38,28 @@ _level_option = click.option(
 
 
 @features.command()
+@json_option
 @click.pass_context
-def describe(context: click.Context) -> None:
+def describe(context: click.Context, as_json: bool) -> None:
     """Print the supported and finalized levels."""
     options: QuorumOptions = context.obj
     told = trio.run(options.client(context).describe_features, options.timeout_ms)
+    if as_json:
+        echo_json(
+            {
+                "features": [
+                    {
+                        "name": feature.name,
+                        "supportedMinVersion": feature.supported.minimum,
+                        "supportedMaxVersion": feature.supported.maximum,
+                        "finalizedVersionLevel": feature.finalized,
+                    }
+                    for feature in told.features
+                ],
+                "epoch": told.epoch,
+            }
+        )
+        return
     epoch = "-" if told.epoch is None else told.epoch
     for feature in told.features:
         echo(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import click
@@ -23,6 +22,7 @@ from kraft_trio.cli.quorum.reassign_command import reassign
 from kraft_trio.cli.quorum.replace_controller import replace
 from kraft_trio.cli.quorum.snapshot_layout import snapshot_fields, snapshot_text, snapshots_of_all
 from kraft_trio.cli.quorum.transfer_command import transfer_leadership
+from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.client.quorum_description import NoLeader
 from kraft_trio.errors import KraftError, NetworkError
@@ -44,7 +44,7 @@ def metadata_quorum() -> None:
     is_flag=True,
     help="Show how long ago a timestamp was; with --snapshots, as a UTC time (not with --status).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
+@json_option
 @click.pass_context
 def describe(
     context: click.Context, status: bool, replication: bool, snapshots: bool, human_readable: bool, as_json: bool
@@ -61,17 +61,23 @@ def describe(
         raise click.UsageError("give one of --status, --replication and --snapshots", context)
     if snapshots:
         told = trio.run(snapshots_of_all, client, options.endpoints(context), options.timeout_ms)
-        echo(json.dumps(snapshot_fields(told)) if as_json else snapshot_text(told, human_readable=human_readable))
+        if as_json:
+            echo_json(snapshot_fields(told))
+        else:
+            echo(snapshot_text(told, human_readable=human_readable))
         silent = sum(isinstance(answer, KraftError) for answer in told.values())
         if silent:
             raise NetworkError(f"{silent} of the {len(told)} nodes asked did not answer")
         return
     answer = trio.run(client.describe_metadata_quorum, options.timeout_ms)
     if isinstance(answer, NoLeader):
-        echo(json.dumps(no_leader_fields(answer)) if as_json else no_leader_text(answer))
+        if as_json:
+            echo_json(no_leader_fields(answer))
+        else:
+            echo(no_leader_text(answer))
         raise no_leader_error(answer)
     if as_json:
-        echo(json.dumps(status_fields(answer) if status else replication_fields(answer)))
+        echo_json(status_fields(answer) if status else replication_fields(answer))
     elif status:
         echo(status_text(answer))
     else:

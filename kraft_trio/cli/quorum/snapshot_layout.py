@@ -7,6 +7,7 @@ from typing import Any
 
 from kraft_trio.cli.quorum.quorum_layout import human_time
 from kraft_trio.cli.terminal.each_node import Told, ask_each, endpoints_of_voters
+from kraft_trio.cli.terminal.json_option import id_fields
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import field
 from kraft_trio.client.admin import AdminClient
@@ -90,12 +91,12 @@ def _fields(node: Endpoint, answer: ReplicaSnapshots | KraftError) -> dict[str, 
         "directoryId": directory_id_to_text(answer.key.directory_id),
         "stateMachine": answer.has_state_machine,
         "logStartOffset": answer.log_start_offset,
-        "logEnd": {"offset": answer.log_end.offset, "epoch": answer.log_end.epoch},
+        "logEnd": id_fields(answer.log_end),
         "logBytes": answer.log_size_in_bytes,
         "highWatermark": answer.high_watermark,
         "snapshots": [
             {
-                "snapshotId": {"offset": snapshot.snapshot_id.offset, "epoch": snapshot.snapshot_id.epoch},
+                "snapshotId": id_fields(snapshot.snapshot_id),
                 "bytes": snapshot.size_in_bytes,
                 "lastContainedLogTimestamp": snapshot.timestamp_ms,
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -14,6 +14,7 @@ from kraft_trio.cli.snapshots.snapshot_restore import restore_command
 from kraft_trio.cli.snapshots.snapshot_save import save
 from kraft_trio.cli.snapshots.snapshot_take import take
 from kraft_trio.cli.terminal.existing_path import ExistingPath
+from kraft_trio.cli.terminal.json_option import echo_json, id_fields, json_option, key_fields
 from kraft_trio.cli.terminal.output import counted, echo_line
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.protocol.types import OffsetAndEpoch
@@ -32,7 +33,8 @@ def snapshot() -> None:
 
 @snapshot.command("verify")
 @click.argument("file", type=ExistingPath(dir_okay=False))
-def verify(file: str) -> None:
+@json_option
+def verify(file: str, as_json: bool) -> None:
     """Check every byte of a snapshot and summarize it.
 
     FILE is a node's .checkpoint file, from kraft-trio or Apache Kafka, or a copy of it.  Its id comes from its original
@@ -47,8 +49,29 @@ def verify(file: str) -> None:
             summary = summarize(snapshot_id, read_records(open_snapshot(disk, file, snapshot_id), bar.advance, file))
     finally:
         disk.close()
+    if as_json:
+        echo_json(_fields(file, summary, origin.cluster_id))
+        return
     for line in _lines(file, summary, origin.cluster_id):
         echo_line(line)
+
+
+def _fields(file: str, summary: SnapshotSummary, cluster_id: str | None) -> dict[str, Any]:
+    """None for what the file does not tell."""
+    state, end = summary.control_state, summary.snapshot_id
+    return {
+        "file": file,
+        "snapshotId": id_fields(end) | ({"offset": None} if end.offset == _UNKNOWN_OFFSET else {}),
+        "clusterId": cluster_id,
+        "records": summary.record_count,
+        "batches": summary.batch_count,
+        "bytes": summary.size_in_bytes,
+        "lastContainedLogTimestamp": state.last_contained_log_timestamp_ms,
+        "kraftVersion": state.kraft_version,
+        "voters": None if state.voters is None else [key_fields(voter.key) for voter in state.voters],
+        "producers": len(decode_producer_snapshot(file, state.producers)) if state.producers else 0,
+        "removedVoters": [key_fields(key) for key in state.removed_voters],
+    }
 
 
 def _lines(file: str, summary: SnapshotSummary, cluster_id: str | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ import trio
 from kraft_trio.cli.quorum.quorum_options import node_options
 from kraft_trio.cli.snapshots.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshots.snapshot_take import nodes_of
+from kraft_trio.cli.terminal.json_option import echo_json, id_fields, json_option
 from kraft_trio.cli.terminal.output import counted, echo
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.cli.terminal.timeout_option import timeout_option
@@ -32,6 +33,7 @@ SUFFIX: Final = ".checkpoint"
 @node_options
 @timeout_option(help="How long to wait for the next byte, across lost connections and elections.")
 @click.argument("file", type=click.Path())
+@json_option
 @click.pass_context
 def save(
     context: click.Context,
@@ -40,6 +42,7 @@ def save(
     command_config: str | None,
     timeout_ms: int,
     file: str,
+    as_json: bool,
 ) -> None:
     """Copy a running quorum's newest snapshot to FILE.
 
@@ -57,6 +60,17 @@ def save(
     nodes = nodes_of(context, bootstrap_controller, config_path, and_its_quorum=True)
     saved = trio.run(_save, nodes, client_network(command_config or config_path), *_place(file), timeout_ms)
     summary, path = saved.summary, os.path.normpath(saved.path)
+    if as_json:
+        echo_json(
+            {
+                "file": path,
+                "snapshotId": id_fields(summary.snapshot_id),
+                "clusterId": saved.cluster_id,
+                "records": summary.record_count,
+                "bytes": summary.size_in_bytes,
+            }
+        )
+        return
     echo(
         f"Saved {path}: snapshot {summary.snapshot_id} of cluster {saved.cluster_id or 'unknown'}, "
         f"{counted(summary.record_count, 'record')}, {counted(summary.size_in_bytes, 'byte')}"

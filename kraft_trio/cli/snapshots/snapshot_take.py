@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import trio
@@ -11,6 +12,7 @@ from kraft_trio.cli.directory.stopped_node import own_endpoint
 from kraft_trio.cli.quorum.quorum_options import ANSWER_MS, described, node_options
 from kraft_trio.cli.terminal.config_option import read_config
 from kraft_trio.cli.terminal.each_node import Told, ask_each, endpoints_of_voters
+from kraft_trio.cli.terminal.json_option import echo_json, id_fields, json_option
 from kraft_trio.cli.terminal.output import counted, echo
 from kraft_trio.cli.terminal.timeout_option import timeout_option
 from kraft_trio.cli.terminal.variables import is_from_variable
@@ -31,6 +33,7 @@ _FIND_LEADER_MS = 5000
     "--all", "all_voters", is_flag=True, help="Ask every voter that the leader knows, starting from any node."
 )
 @timeout_option(default_ms=600_000, help="Time limit for each node.")
+@json_option
 @click.pass_context
 def take(
     context: click.Context,
@@ -39,6 +42,7 @@ def take(
     command_config: str | None,
     all_voters: bool,
     timeout_ms: int,
+    as_json: bool,
 ) -> None:
     """Have running nodes take a snapshot now.
 
@@ -47,10 +51,13 @@ def take(
     """
     nodes = nodes_of(context, bootstrap_controller, config_path)
     outcomes = trio.run(_take_all, nodes, client_network(command_config or config_path), all_voters, timeout_ms)
+    if as_json:
+        echo_json([_fields(node, outcome) for node, outcome in outcomes.items()])
     failures = []
     for node, outcome in outcomes.items():
         if isinstance(outcome, ReplicaSnapshots):
-            echo(_line(outcome))
+            if not as_json:
+                echo(_line(outcome))
         else:
             text = str(outcome)
             failures.append(text if text.startswith(str(node)) else f"{node}: {text}")
@@ -101,6 +108,20 @@ async def _take_all(nodes: Sequence[Endpoint], network: Network, all_voters: boo
                 "with --bootstrap-controller"
             )
     return await ask_each(nodes, lambda node: client.take_snapshot(node, cluster_id=cluster_id, timeout_ms=timeout_ms))
+
+
+def _fields(node: Endpoint, told: ReplicaSnapshots | KraftError) -> dict[str, Any]:
+    if isinstance(told, KraftError):
+        return {"endpoint": str(node), "problem": str(told).removeprefix(f"{node}: ")}
+    newest = told.snapshots[-1]
+    return {
+        "endpoint": str(told.endpoint),
+        "nodeId": told.key.id,
+        "snapshotId": id_fields(newest.snapshot_id),
+        "bytes": newest.size_in_bytes,
+        "tookMs": None if told.took_ms < 0 else told.took_ms,
+        "logStartOffset": told.log_start_offset,
+    }
 
 
 def _line(told: ReplicaSnapshots) -> str:

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, groupby, islice
 from multiprocessing.connection import wait as wait_for_any
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -185,6 +185,19 @@ def report(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> 
     yield from violations(summary.violations, replay)
 
 
+def report_fields(summary: Summary, elapsed_s: float, replay: Callable[[int], str]) -> dict[str, Any]:
+    """The report as a JSON value."""
+    return {
+        "seeds": summary.seeds,
+        "virtualSeconds": summary.virtual_s,
+        "seconds": elapsed_s,
+        "counts": dict(sorted(summary.counts.items())),
+        "faults": dict(sorted(summary.faults.items())),
+        "transitions": dict(sorted(summary.transitions.items())),
+        "violations": violation_fields(summary.violations, replay),
+    }
+
+
 def _transitions(summary: Summary) -> Iterator[str]:
     if summary.transitions:
         missing = [name for name in COVERED if name not in summary.transitions]
@@ -209,6 +222,22 @@ def violations(failed: Iterable[Failed], replay: Callable[[int], str]) -> Iterat
         yield f"{rule} ({title}): {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}"
         for seed in seeds:
             yield f"  {replay(seed)}"
+
+
+def violation_fields(failed: Iterable[Failed], replay: Callable[[int], str]) -> list[dict[str, Any]]:
+    """By seed, each as a JSON value."""
+    return [
+        {
+            "seed": one.seed,
+            "rule": one.failure.rule,
+            "title": one.failure.title,
+            "virtualSeconds": one.failure.time_s,
+            "facts": one.failure.facts,
+            "replay": replay(one.seed),
+        }
+        for one in sorted(failed, key=lambda one: one.seed)
+        if one.failure is not None
+    ]
 
 
 def _rule(failed: Failed) -> tuple[str, str]:

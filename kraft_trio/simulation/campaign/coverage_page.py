@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
-from kraft_trio.simulation.campaign.campaign import violations
+from kraft_trio.simulation.campaign.campaign import violation_fields, violations
 from kraft_trio.simulation.campaign.cells import CELLS, MESSAGES, SITUATIONS
 from kraft_trio.simulation.campaign.reached import REACHABLE, name_of_cell, name_of_pair
 from kraft_trio.simulation.campaign.search import Search
@@ -48,6 +48,22 @@ def lines(search: Search, seeds: range) -> Iterator[str]:
     if missing := [name for name in ACTIONS if name not in names]:
         yield f"actions never taken: {', '.join(missing)}"
     yield from violations(search.failures, search.runs.replay)
+
+
+def fields(search: Search, seeds: range) -> dict[str, Any]:
+    """The same as a JSON value."""
+    names = search.names_reached()
+    return {
+        "seeds": len(seeds),
+        "ended": sum(seed in search.ended for seed in seeds),
+        "virtualSeconds": search.virtual_s,
+        "seconds": search.real_s,
+        "seedsOfMixes": search.seeds_of_strata,
+        "reached": {title: sum(name in names for name in group) for title, group in _groups()},
+        "reachable": {title: len(group) for title, group in _groups()},
+        "actionsNeverTaken": [name for name in ACTIONS if name not in names],
+        "violations": violation_fields(search.failures, search.runs.replay),
+    }
 
 
 def _groups() -> Iterator[tuple[str, Sequence[str]]]:
