@@ -70,7 +70,7 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield found[1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(ALLOWED_SECONDS)
+            assert process.wait(ALLOWED_SECONDS) == 0
 
 
 @pytest.mark.acceptance

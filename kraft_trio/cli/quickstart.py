@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,7 +28,6 @@ _NODE_IDS: Final = (1, 2, 3)
 _PORTS: Final = range(20000, 32000)
 """Below those that systems give to outgoing connections: a node that looks for a later one must not take its port."""
 _COMMAND: Final = [sys.executable, "-m", "kraft_trio"]
-_FIRST_ANSWER_MS: Final = 60_000
 _STOP_SECONDS: Final = 10.0
 
 
@@ -67,10 +68,10 @@ def _run(base: Path, once: bool) -> None:
     voters = ",".join(f"{id_}@{address}:{random_uuid()}" for id_, address in zip(_NODE_IDS, controllers, strict=True))
     for config in configs:
         _kraft("storage", "format", "-t", cluster_id, "-c", str(config), "--initial-controllers", voters)
-    with _running(configs):
+    with _running(configs, [("127.0.0.1", port) for port in ports[::2]]):
         servers = ("--bootstrap-server", ",".join(clients))
         values = [f"record {number}" for number in range(1, 6)]
-        _kraft("records", "append", *servers, "--timeout", str(_FIRST_ANSWER_MS), *values)
+        _kraft("records", "append", *servers, *values)
         _kraft("records", "read", *servers)
         for what in ("--status", "--replication"):
             _kraft("metadata-quorum", "--bootstrap-controller", ",".join(controllers), "describe", what)
@@ -83,9 +84,9 @@ def _run(base: Path, once: bool) -> None:
 
 
 @contextmanager
-def _running(configs: Sequence[Path]) -> Iterator[None]:
-    """The nodes, until the block ends.  Raises QuickstartError if it fails and a node has ended."""
-    nodes: list[tuple[Path, subprocess.Popen[bytes]]] = []
+def _running(configs: Sequence[Path], addresses: Sequence[tuple[str, int]]) -> Iterator[None]:
+    """The nodes, which listen, until the block ends.  Raises QuickstartError if one ends before it listens."""
+    nodes: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
         stack.callback(_stop, nodes)
         for config in configs:
@@ -93,36 +94,55 @@ def _running(configs: Sequence[Path]) -> Iterator[None]:
             echo(f"\n$ {_typed(*arguments)} &")
             log = stack.enter_context(config.with_suffix(".log").open("wb"))
             # In a session of its own, Ctrl-C does not reach it before `_stop` does.
-            process = subprocess.Popen(
-                [*_COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            node = subprocess.Popen(
+                [*_COMMAND, *arguments],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
-            nodes.append((config.with_suffix(".log"), process))
-        try:
-            yield
-        except QuickstartError as error:
-            for path, process in nodes:
-                if process.poll() is not None:
-                    raise QuickstartError(f"a node has ended: {path.read_text().strip()[-2000:]}") from error
-            raise
+            nodes.append(node)
+        for config, node, address in zip(configs, nodes, addresses, strict=True):
+            while not _listens(address):
+                if node.poll() is not None:
+                    said = config.with_suffix(".log").read_text(errors="replace").strip().rpartition("\n")[2]
+                    raise QuickstartError(f"{config.stem} has ended: {said}")
+                time.sleep(0.05)
+        yield
 
 
-def _stop(nodes: Sequence[tuple[Path, subprocess.Popen[bytes]]]) -> None:
-    for _, process in nodes:
-        process.terminate()
-    for _, process in nodes:
+def _listens(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _stop(nodes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for node in nodes:
+        node.terminate()
+    for node in nodes:
         try:
-            process.wait(_STOP_SECONDS)
+            node.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            node.kill()
+            node.wait()
 
 
 def _kraft(*arguments: str) -> None:
     """Run a command, which prints its own output.  Raises QuickstartError if it fails."""
     echo(f"\n$ {_typed(*arguments)}")
     sys.stdout.flush()
-    if (code := subprocess.run([*_COMMAND, *arguments], check=False).returncode) != 0:
+    code = subprocess.run([*_COMMAND, *arguments], env=_environment(), check=False).returncode
+    if code != 0:
         raise QuickstartError(f"kraft {arguments[0]} {arguments[1]} ended with code {code}")
+
+
+def _environment() -> dict[str, str]:
+    """Without the variable that says how one connects to another quorum."""
+    return {name: value for name, value in os.environ.items() if name != "KRAFT_COMMAND_CONFIG"}
 
 
 def _typed(*arguments: str) -> str:
