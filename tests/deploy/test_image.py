@@ -98,14 +98,11 @@ class Composition:
             f"node {node_id} is {health}", lambda: self.state(node_id)["Health"]["Status"] == health, UNHEALTHY_SECONDS
         )
 
-    def leader(self) -> int:
-        def asked() -> int | None:
-            servers = ",".join(self.servers)
-            told = kraft("metadata-quorum", "--bootstrap-server", servers, "describe", "--status").stdout
-            found = re.search(r"LeaderId: +(\d+)", told)
-            return None if found is None else int(found[1])
+    def status(self) -> str:
+        return kraft("metadata-quorum", "--bootstrap-server", ",".join(self.servers), "describe", "--status").stdout
 
-        return wait_until("a node leads", asked)
+    def leader(self) -> int:
+        return int(wait_until("a node leads", lambda: re.search(r"LeaderId: +(\d+)", self.status()))[1])
 
 
 @pytest.fixture
@@ -120,6 +117,7 @@ def running(image: str, tmp_path: Path) -> Iterator[Composition]:
     made = Composition(directory, f"kraft-test-{os.getpid()}", [f"127.0.0.1:{port}" for port in ports])
     try:
         made.compose("up", "--detach")
+        wait_until("all voters have told their listeners", lambda: made.status().count("CLIENT://") == 3)
         yield made
     finally:
         made.compose("down", "--volumes")
