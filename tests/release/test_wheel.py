@@ -22,10 +22,7 @@ EXTRAS = ("kv", "audit", "spark", "spark-java")
 OF_THE_USERS_TESTS = {"pytest"}
 """Who uses the package's fixtures has it."""
 
-pytestmark = [
-    pytest.mark.xdist_group("release"),
-    pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="needs a clone: this tree has no .git"),
-]
+pytestmark = pytest.mark.xdist_group("release")
 
 IMPORT_ALL = """
 import json, pkgutil, importlib, kraft_trio
@@ -76,6 +73,8 @@ def bare(own: Distribution, tmp_path_factory: pytest.TempPathFactory) -> Environ
 
 
 def tracked() -> set[str]:
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("needs a clone: this tree has no .git")
     command = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     return {name for name in listed.split("\0") if (path := REPOSITORY / name).is_file() and not path.is_symlink()}
@@ -115,21 +114,25 @@ def test_what_is_imported_is_declared(own: Distribution) -> None:
     assert undeclared == OF_THE_USERS_TESTS
 
 
+def missing(environment: Environment, folder: Path) -> dict[str, str]:
+    """The modules of the package that cannot be imported, with the first name that each lacks."""
+    ended = environment.run("python", "-c", IMPORT_ALL, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, str] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.rotating(3)
+def test_every_module_can_be_imported_with_all_extras(own: Distribution, tmp_path: Path) -> None:
+    assert set(missing(Environment(tmp_path / "whole", own, EXTRAS), tmp_path).values()) == OF_THE_USERS_TESTS
+
+
 def test_every_module_can_be_imported_or_needs_an_extra(own: Distribution, bare: Environment, tmp_path: Path) -> None:
     """A missing requirement or file is found where it is imported first."""
-
-    def missing(environment: Environment) -> dict[str, str]:
-        ended = environment.run("python", "-c", IMPORT_ALL, cwd=tmp_path)
-        assert ended.returncode == 0, ended.stderr
-        found: dict[str, str] = json.loads(ended.stdout)
-        return found
-
-    whole = Environment(tmp_path / "whole", own, EXTRAS)
-    assert set(missing(whole).values()) == OF_THE_USERS_TESTS
     of_extras = {canonicalize_name(line.name) for line in declared(own, EXTRAS)}
     of_extras -= {canonicalize_name(line.name) for line in declared(own, ())}
     known = packages_distributions()
-    for module, name in missing(bare).items():
+    for module, name in missing(bare, tmp_path).items():
         assert name in OF_THE_USERS_TESTS or {canonicalize_name(one) for one in known[name]} & of_extras, module
 
 
@@ -148,7 +151,6 @@ def test_a_command_without_its_extra_says_what_to_type(bare: Environment, tmp_pa
     assert ended.returncode == 0
 
 
-@pytest.mark.acceptance
 def test_the_example_of_the_readme_needs_no_more(bare: Environment, tmp_path: Path) -> None:
     [text] = re.findall(r"^```python\n(.*?)^```$", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     for shown, port in zip((9093, 9094, 9095), free_ports(3), strict=True):

