@@ -6,11 +6,11 @@ import os
 import random
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -80,7 +80,7 @@ def _run(base: Path, once: bool) -> None:
             echo(f"write: {_typed('records', 'append', *servers, 'hello')}")
             echo(f"read:  {_typed('records', 'read', *servers)}")
             echo(f"Ctrl-C stops the nodes and removes {base}")
-            signal.pause()
+            threading.Event().wait()  # until a signal
 
 
 @contextmanager
