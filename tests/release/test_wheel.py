@@ -92,6 +92,13 @@ def test_the_wheel_has_the_package_and_nothing_else(built: tuple[Path, Path]) ->
     assert "kraft_trio/py.typed" in names
 
 
+def test_the_page_of_the_index_has_the_example_and_no_link_into_the_repository(own: Distribution) -> None:
+    page = own.read_text("METADATA").partition("\n\n")[2]
+    assert page.startswith("# kraft-trio\n")
+    assert "```python\n" in page
+    assert re.findall(r"\]\((?!https://)[^)]*\)", page) == []
+
+
 def test_the_source_distribution_has_every_file_and_builds_the_same(built: tuple[Path, Path], tmp_path: Path) -> None:
     with tarfile.open(built[0]) as archive:
         [top] = {name.partition("/")[0] for name in archive.getnames()}
