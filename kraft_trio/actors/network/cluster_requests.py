@@ -156,13 +156,16 @@ class ClusterRequests:
     def _serving(self, nodes: Nodes, leader_id: int | None, listener_name: str) -> Nodes:
         """The nodes known to serve clients: they do not run Kafka, and have a listener for clients.
 
-        The voters of a static quorum are known by one listener only, so that nobody may have the clients'.
+        The voters of a static quorum are known by one listener only, so that nobody may have the clients'.  This voter
+        has it, even if the voters record does not say so yet: a client must not know of the leader alone.
         """
         serving = {id: told for id, told in nodes.items() if id == leader_id or not self._kafka.is_known(id)}
         if listener_name in self._config.controller_listener_names:
             return serving
-        reached = {id: told for id, told in serving.items() if told.get(listener_name) is not None}
-        return reached or serving
+        reached = {id for id, told in serving.items() if told.get(listener_name) is not None}
+        if not reached:
+            return serving
+        return {id: told for id, told in serving.items() if id in reached or id == self._key.id}
 
     def _endpoints(self, view: QuorumView, listener_name: str, nodes: Nodes) -> dict[int, Endpoint]:
         """The endpoints of the nodes, and of the leader, on the client's listener, or else on their default one."""

@@ -168,6 +168,22 @@ async def test_who_lacks_the_listener_for_clients_is_not_named_there(cluster: Cl
         assert await named_for_topic(cluster, node_id, at_clients(node_id)) == [1, 2]
 
 
+@on_cluster(started=())
+async def test_who_is_asked_names_itself_before_the_voters_record_has_its_listener(cluster: Cluster) -> None:
+    """Else the client would know nobody once the others that are named are gone."""
+    await start_with_client_listener(cluster, 1)
+    for node_id in (2, 3):
+        await cluster.machines[node_id].start()
+    await parse_step("elect 1").take(cluster)
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until(lambda: [len(voter.endpoints) for voter in leader.view.voters] == [2, 1, 1])
+    await cluster.wait_until_alike()
+    cluster.machines[2].kill()
+    cluster.partition([2], [1, 3])
+    await start_with_client_listener(cluster, 2)
+    assert await named_for_topic(cluster, 2, at_clients(2)) == [1, 2]
+
+
 # Observers
 
 
