@@ -13,7 +13,7 @@ import pytest
 import structlog.testing
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, node_config, parse_config
-from kraft_trio.config.properties import VARIABLES_OF_COMMANDS, environment_variable
+from kraft_trio.config.properties import VARIABLES_OF_COMMANDS, environment_variable, without_variables
 from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
@@ -482,6 +482,11 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 def test_no_two_keys_share_a_variable() -> None:
     names = [environment_variable(key.name) for key, _ in KEYS]
     assert len(set(names)) == len(names)
+
+
+def test_an_environment_without_ours_configures_nothing() -> None:
+    others = {"PATH": "/bin", "KRAFT_PORT": "tcp://10.0.0.1:9093"}
+    assert without_variables({**VARIABLES, "KRAFT_CONFIG": "node.properties", **others}) == others
 
 
 def test_a_mistyped_variable_is_warned_about() -> None:

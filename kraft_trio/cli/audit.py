@@ -14,7 +14,10 @@ import click
 from kraft_trio.cli.audit_display import AuditProgress, show, show_json
 from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.quiet_spark import quiet_session
+from kraft_trio.cli.terminal.whole_number import WholeNumber
+from kraft_trio.config.key import MAX_INT32, MAX_INT64
 from kraft_trio.errors import KraftError, StorageError
 from kraft_trio.extras import MissingExtraError, needing
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE
@@ -34,12 +37,12 @@ class AuditFailedError(KraftError):
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="DIR…", type=click.Path())
+@click.argument("paths", nargs=-1, required=True, metavar="DIR…", type=NamedPath())
 @click.option("--trace", "are_traces", is_flag=True, help="The paths are traces, not replicas' directories.")
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(),
+    type=NamedPath(),
     help="Append the results to Parquet tables in DIR, a path or URL, and write a report there.",
 )
 @click.option(
@@ -52,19 +55,19 @@ class AuditFailedError(KraftError):
 @click.option(
     "--scratch",
     metavar="DIR",
-    type=click.Path(),
+    type=NamedPath(),
     help="Spark keeps decoded data in a new folder in DIR, a path or URL that executors share.  By default, TMPDIR.",
 )
 @click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; may be repeated.")
 @click.option(
     "--expect-voters",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1, MAX_INT32),
     metavar="N",
     help="It is an error if fewer than N voters of a cluster have a directory.",
 )
 @click.option(
     "--max-lag",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0, MAX_INT64),
     metavar="OFFSETS",
     help="It is an error if a replica ends more offsets before the longest log of its cluster.  By default, it is a "
     "warning beyond 100 offsets and a tenth of that log.",

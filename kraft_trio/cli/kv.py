@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import click
 
 from kraft_trio.cli.kv_client import KvClient
 from kraft_trio.cli.kv_txn import parse_txn
 from kraft_trio.cli.terminal.variables import FromVariable
+from kraft_trio.cli.terminal.whole_number import WholeNumber
+from kraft_trio.config.key import MAX_INT32, MAX_INT64
+from kraft_trio.errors import ConfigError
 from kraft_trio.kv.intervals import TO_THE_END, prefix_end
 from kraft_trio.kv.proto_json import dumps
 from kraft_trio.kv.requests import (
@@ -63,6 +68,16 @@ else:
     _Base = click.ParamType
 
 
+class _Seconds(click.FloatRange):
+    """Within bounds; nan is outside of all."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 class _LeaseId(_Base):
     """The id of a lease, which is written in hexadecimal as etcdctl does."""
 
@@ -74,7 +89,9 @@ class _LeaseId(_Base):
         try:
             number = int(str(value), 16)
         except ValueError:
-            self.fail(f"{value!r} is not a hexadecimal number", param, ctx)
+            number = -1
+        if not 0 <= number < 2**64:
+            self.fail(f"{value!r} is not a hexadecimal number of 64 bits", param, ctx)
         return number - 2**64 if number >= 2**63 else number
 
 
@@ -134,7 +151,7 @@ class _Group(click.Group):
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=_Seconds(0.1, MAX_INT32),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -143,9 +160,22 @@ class _Group(click.Group):
 @click.pass_context
 def kv(ctx: click.Context, endpoints: str, write_out: str, timeout: float) -> None:
     """Use the key-value store of a quorum."""
-    urls = [endpoint.strip() for endpoint in endpoints.split(",")]
-    urls = [(url if "://" in url else f"http://{url}").rstrip("/") for url in urls]
+    try:
+        urls = [_url(endpoint.strip()) for endpoint in endpoints.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--endpoints {endpoints}: {error}; expected URLs such as {_DEFAULT_ENDPOINT}") from error
     ctx.obj = _Output(KvClient(urls, timeout), write_out == "json")
+
+
+def _url(text: str) -> str:
+    """With a scheme, and without a slash at the end.  Raises ValueError."""
+    url = (text if "://" in text else f"http://{text}").rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii():
+        raise ValueError("no address of a gateway")
+    parts.hostname.encode("idna")  # which refuses what the connection would
+    _ = parts.port  # too
+    return url
 
 
 @kv.command()
@@ -153,8 +183,8 @@ def kv(ctx: click.Context, endpoints: str, write_out: str, timeout: float) -> No
 @_end_argument
 @_prefix_option
 @_from_key_option
-@click.option("--rev", type=int, default=0, help="The state at this revision.")
-@click.option("--limit", type=click.IntRange(min=0), default=0, help="At most so many keys.")
+@click.option("--rev", type=WholeNumber(0, MAX_INT64), default=0, help="The state at this revision.")
+@click.option("--limit", type=WholeNumber(0, MAX_INT64), default=0, help="At most so many keys.")
 @click.option("--order", type=click.Choice(["ASCEND", "DESCEND"]), help="The order of the keys.")
 @click.option(
     "--sort-by",
@@ -244,7 +274,7 @@ def delete(output: _Output, key: str, range_end: str | None, prefix: bool, from_
 @_end_argument
 @_prefix_option
 @_from_key_option
-@click.option("--rev", type=int, default=0, help="Begin with this revision.")
+@click.option("--rev", type=WholeNumber(0, MAX_INT64), default=0, help="Begin with this revision.")
 @click.option("--prev-kv", is_flag=True, help="Print what the key had before, too.")
 @click.pass_obj
 def watch(
@@ -294,7 +324,7 @@ def lease() -> None:
 
 
 @lease.command()
-@click.argument("ttl", type=click.IntRange(min=1))
+@click.argument("ttl", type=WholeNumber(1, MAX_INT64))
 @click.pass_obj
 def grant(output: _Output, ttl: int) -> None:
     """Make a lease that lasts TTL seconds unless it is renewed."""
@@ -354,7 +384,7 @@ def list_leases(output: _Output) -> None:
 
 
 @kv.command()
-@click.argument("revision", type=click.IntRange(min=1))
+@click.argument("revision", type=WholeNumber(1, MAX_INT64))
 @click.pass_obj
 def compaction(output: _Output, revision: int) -> None:
     """Forget what was overwritten or deleted before REVISION."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -61,13 +62,13 @@ def _compare(line: str) -> Compare:
     if match is None or match[1] not in _TARGETS:
         raise click.UsageError(f'{line!r}: a comparison such as mod("key") > "0" or value("key") = "text" expected')
     target, field = _TARGETS[match[1]]
-    value: bytes | int = match[6].encode()
+    value: bytes | int = os.fsencode(match[6])
     if target is not CompareTarget.VALUE:
         try:
             value = int(match[6], 16 if target is CompareTarget.LEASE else 10)
         except ValueError:
             raise click.UsageError(f"{line!r}: {match[6]!r} is not a number") from None
-    return Compare(_RESULTS[match[4]], target, match[3].encode(), **{field: value})  # type: ignore[arg-type]
+    return Compare(_RESULTS[match[4]], target, os.fsencode(match[3]), **{field: value})  # type: ignore[arg-type]
 
 
 def _operation(line: str) -> RequestOp:
@@ -75,7 +76,7 @@ def _operation(line: str) -> RequestOp:
         command, *arguments = shlex.split(line)
     except ValueError as error:
         raise click.UsageError(f"{line!r}: {error}") from None
-    made = _made(command, [argument.encode() for argument in arguments])
+    made = _made(command, [os.fsencode(argument) for argument in arguments])
     if made is None:
         raise click.UsageError(f"{line!r}: put KEY VALUE, get KEY [END] or del KEY [END] expected")
     return made

@@ -21,6 +21,7 @@ import click
 
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
+from kraft_trio.config.properties import without_variables
 from kraft_trio.errors import KraftError
 from kraft_trio.formatting import random_uuid
 
@@ -96,7 +97,7 @@ def _running(configs: Sequence[Path], addresses: Sequence[tuple[str, int]]) -> I
             # In a session of its own, Ctrl-C does not reach it before `_stop` does.
             node = subprocess.Popen(
                 [*_COMMAND, *arguments],
-                env=_environment(),
+                env=without_variables(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -135,14 +136,9 @@ def _kraft(*arguments: str) -> None:
     """Run a command, which prints its own output.  Raises QuickstartError if it fails."""
     echo(f"\n$ {_typed(*arguments)}")
     sys.stdout.flush()
-    code = subprocess.run([*_COMMAND, *arguments], env=_environment(), check=False).returncode
+    code = subprocess.run([*_COMMAND, *arguments], env=without_variables(os.environ), check=False).returncode
     if code != 0:
         raise QuickstartError(f"kraft {arguments[0]} {arguments[1]} ended with code {code}")
-
-
-def _environment() -> dict[str, str]:
-    """Without the variable that says how one connects to another quorum."""
-    return {name: value for name, value in os.environ.items() if name != "KRAFT_COMMAND_CONFIG"}
 
 
 def _typed(*arguments: str) -> str:

@@ -15,9 +15,9 @@ import click
 from kraft_trio.cli.simulate_campaign import FanOut, run_kept_campaign
 from kraft_trio.cli.simulate_state import Sitting, run_sitting
 from kraft_trio.cli.simulation_display import SeedsDisplay, ShrinkDisplay
-from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.paths import ExistingPath, NamedPath
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.errors import ConfigError
@@ -84,7 +84,7 @@ class _Request:
 @click.option(
     "--trace",
     metavar="FILE",
-    type=click.Path(),
+    type=NamedPath(),
     help="Write a trace of every event; with several seeds, FILE must contain {seed}.",
 )
 @click.option("--ndjson", is_flag=True, help="Write the trace as lines of JSON instead of msgpack.")
@@ -92,12 +92,12 @@ class _Request:
 @click.option(
     "--history",
     metavar="FILE",
-    type=click.Path(),
+    type=NamedPath(),
     help="Write what clients asked for and were told, for scripts/check-linearizability; "
     "with several seeds, FILE must contain {seed}.",
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help=_STATE)
+@click.option("--out", type=NamedPath(path_type=Path, file_okay=False), metavar="DIR", help=_OUT)
+@click.option("--state", type=NamedPath(path_type=Path, file_okay=False), metavar="DIR", help=_STATE)
 @click.option("--report", "is_report", is_flag=True, help="With --state: run no seeds, only tell what they reach.")
 @click.option("--spark", is_flag=True, help="Run the seeds as Spark tasks, locally or on --master.")
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077.")

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any
 
 import attrs
@@ -21,6 +22,8 @@ _FIELD_OF_KEY = {key.name: field for field, key in KEY_OF_FIELD.items()}
 _TLS_FIELD_OF_KEY = {key.name: field for field, key in TLS_KEY_OF_FIELD.items()}
 _SASL_FIELD_OF_KEY = {key.name: field for field, key in SASL_KEY_OF_FIELD.items()}
 _OF_LISTENER = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<key>.+)")
+MAX_FILE_BYTES = 2**20
+"""Of a `.properties` file.  A device or a log that was named by mistake may have no end."""
 ENVIRONMENT_PREFIX = "KRAFT_"
 VARIABLES_OF_COMMANDS = frozenset(
     {
@@ -57,8 +60,11 @@ def read_file(
     warnings: list[str] = []
     try:
         with open(path, "rb") as file:
-            # Java reads such files as Latin-1; other characters are written as \u escapes.
-            pairs = [item for item in javaproperties.parse(file) if isinstance(item, javaproperties.KeyValue)]
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError(f"more than {MAX_FILE_BYTES} bytes")
+        # Java reads such files as Latin-1; other characters are written as \u escapes.
+        pairs = [item for item in javaproperties.parse(BytesIO(data)) if isinstance(item, javaproperties.KeyValue)]
     except OSError as error:
         raise ConfigError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -157,6 +163,12 @@ def read_environment(variables: Mapping[str, str]) -> tuple[dict[str, str], list
             for nearest in difflib.get_close_matches(variable, (*key_of, *VARIABLES_OF_COMMANDS), 1, _ALIKE):
                 warnings.append(f"{variable}: no such variable, ignored; the nearest known one is {nearest}")
     return properties, warnings
+
+
+def without_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what sets a key or an option of `kraft`, for commands that name all of it."""
+    ours = VARIABLES_OF_COMMANDS.union(map(environment_variable, _known_keys()))
+    return {name: text for name, text in variables.items() if name not in ours}
 
 
 def _first_log_directory(properties: Mapping[str, object]) -> str | None:

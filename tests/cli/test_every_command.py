@@ -17,6 +17,7 @@ from click.shell_completion import BashComplete
 
 from kraft_trio.cli import kraft, run
 from kraft_trio.cli.terminal.layout import table
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.config.properties import VARIABLES_OF_COMMANDS
 
@@ -77,12 +78,45 @@ _HARMLESS = {
 }
 
 
+@pytest.mark.parametrize("url", ["", "[::1", "file:///etc", "http://a..b", "http://ü", "h:99999999", "http://\udcff"])
+def test_addresses_of_gateways_are_checked(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["kv", "--endpoints", url, "status"]) == 1
+    assert re.match(r"kraft: error: --endpoints .*; expected URLs such as http", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("kv --timeout nan status", "'nan' is not a number of seconds."),
+        ("kv --timeout inf status", "inf is not in the range"),
+        ("kv get --rev 9223372036854775808 key", "is not a whole number from 0 to 9223372036854775807."),
+        ("kv lease revoke 10000000000000000", "is not a hexadecimal number of 64 bits"),
+        ("audit --max-lag 9223372036854775808 dir", "is not a whole number from 0 to 9223372036854775807."),
+        ("audit --expect-voters 2147483648 dir", "is not a whole number from 1 to 2147483647."),
+    ],
+)
+def test_numbers_that_nothing_has_are_refused(words: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words.split()) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_query_that_is_no_text_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["metadata", "sql", "select '\udcff'", "none"]) == 1
+    assert capsys.readouterr().err == "kraft: error: select '\\udcff': not UTF-8; expected SQL\n"
+
+
+def test_a_file_without_an_end_is_no_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["storage", "info", "-c", "/dev/zero"]) == 1
+    error = "/dev/zero: not a .properties file: more than 1048576 bytes"
+    assert capsys.readouterr().err == f"kraft: error: {error}\n"
+
+
 def test_what_prints_a_table_or_a_report_prints_json_too() -> None:
     """The others have no report: they say in a line or two what they did, or print one word."""
     leaves = {words for words, context in EVERY.items() if not isinstance(context.command, click.Group)}
     without = leaves - {words for words, one in PARAMETERS if "--json" in one.opts}
     assert {" ".join(words) for words in without} == {
-        *("dashboard", "server start", "metadata report", "records append"),
+        *("dashboard", "server start", "quickstart", "metadata report", "records append"),
         *("storage format", "storage add-scram", "storage random-uuid", "snapshot restore"),
         *(f"features {change}" for change in ("upgrade", "downgrade", "disable")),
         *(f"metadata-quorum {change}-controller" for change in ("add", "remove")),
@@ -145,7 +179,7 @@ def test_a_wide_table_becomes_lines_on_a_narrow_terminal_alone(monkeypatch: pyte
 def test_files_and_directories_are_completed() -> None:
     named = [one for _, one in PARAMETERS if re.fullmatch(r"\[?(FILE|DIR)\]?…?", one.metavar or "")]
     assert len(named) > 20
-    assert [one.name for one in named if not isinstance(one.type, click.Path)] == []
+    assert [one.name for one in named if not isinstance(one.type, NamedPath)] == []
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,6 @@ def test_what_has_the_name_of_the_note_is_not_overwritten(
 
 
 def test_a_name_in_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert save("") == 1
-    assert error_of(capsys) == "FILE: an empty name; expected a new file or a directory"
     assert save(f"{tmp_path}/no/backup") == 1
     assert error_of(capsys) == f"{tmp_path}/no/backup: there is no directory {tmp_path}/no"
 

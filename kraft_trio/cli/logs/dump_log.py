@@ -16,9 +16,9 @@ import click
 from kraft_trio.application.named_object import object_named, refusal
 from kraft_trio.cli.logs.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
 from kraft_trio.cli.logs.record_text import bytes_field, headers_field, printable
-from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo_line, field
+from kraft_trio.cli.terminal.paths import ExistingPath
 from kraft_trio.cli.terminal.progress import NO_BAR, Bar, progress
 from kraft_trio.errors import ConfigError, CorruptLogError, SerdeError
 from kraft_trio.storage.batches.batch import Record

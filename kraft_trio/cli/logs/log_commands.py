@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.json_option import id_fields, json_option
 from kraft_trio.cli.terminal.output import counted, echo_line
+from kraft_trio.cli.terminal.paths import ExistingPath
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.errors import CorruptLogError, StorageError
 from kraft_trio.storage.checks.partition_check import PartitionReport, bytes_to_read, check_partition

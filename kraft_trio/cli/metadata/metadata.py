@@ -18,6 +18,7 @@ from kraft_trio.cli.metadata.moment_option import Moment
 from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.errors import ConfigError, CorruptLogError
 from kraft_trio.extras import needing
 from kraft_trio.metadata.columns import HIDDEN
@@ -25,7 +26,7 @@ from kraft_trio.metadata.entities import ENTITIES, Entity
 from kraft_trio.metadata.json_text import JsonText
 from kraft_trio.storage.disk.created_files import open_own
 
-_DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=click.Path())
+_DIRECTORIES: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR…", type=NamedPath())
 _AS_OF: Final = click.option(
     "--as-of",
     type=Moment(),
@@ -77,7 +78,7 @@ def metadata() -> None:
 
 def _formats(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--parquet", metavar="FILE", type=click.Path(dir_okay=False), help="Write a Parquet file."),
+        click.option("--parquet", metavar="FILE", type=NamedPath(dir_okay=False), help="Write a Parquet file."),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV, with lists and structures as JSON."),
         _JSON_LINES,
     ):
@@ -161,8 +162,8 @@ def changes(
 
 
 @metadata.command()
-@click.argument("first", metavar="DIR", type=click.Path())
-@click.argument("second", metavar="[DIR]", required=False, type=click.Path())
+@click.argument("first", metavar="DIR", type=NamedPath())
+@click.argument("second", metavar="[DIR]", required=False, type=NamedPath())
 @click.option("--from", "start", type=Moment(), metavar="MOMENT", help="The moment in the first directory.")
 @click.option("--to", "end", type=Moment(), metavar="MOMENT", help="The moment in the second, or in the only one.")
 @_JSON_LINES
@@ -224,7 +225,7 @@ def sql(query: str, directories: Sequence[str], as_of: Any, as_json: bool, as_cs
 
 @metadata.command()
 @_DIRECTORIES
-@click.option("--out", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The HTML file to write.")
+@click.option("--out", required=True, metavar="FILE", type=NamedPath(dir_okay=False), help="The HTML file to write.")
 def report(directories: Sequence[str], out: str) -> None:
     """Write a report of the cluster's history with plots.
 

@@ -17,6 +17,7 @@ from kraft_trio.spark.schemas import CHANGES
 
 def tables_in(query: str) -> set[str]:
     """The tables that a query names, in lower case.  Raises ConfigError if DuckDB refuses it."""
+    _check_is_text(query)
     with _database() as database:
         try:
             return {name.lower() for name in database.get_table_names(query)}
@@ -36,6 +37,14 @@ def _database() -> duckdb.DuckDBPyConnection:
     return database
 
 
+def _check_is_text(query: str) -> None:
+    """An argument of a command may have bytes that are no text."""
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{query}: not UTF-8; expected SQL") from error
+
+
 def _refusal(query: str, error: duckdb.Error) -> ConfigError:
     """What DuckDB says, with what it offers instead, and without its picture of the query."""
     first, *others = str(error).partition("\n\n")[0].splitlines()
@@ -47,6 +56,7 @@ def _refusal(query: str, error: duckdb.Error) -> ConfigError:
 
 def selected(tables: Mapping[str, pa.Table], query: str) -> pa.Table:
     """The result of a query over these tables.  Raises ConfigError if DuckDB refuses it."""
+    _check_is_text(query)
     with _database() as database:
         for name, made in tables.items():
             database.register(name, made)

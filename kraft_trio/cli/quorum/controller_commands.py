@@ -17,6 +17,7 @@ from kraft_trio.cli.quorum.voter_change_run import ChangeRefused, ChangeRun, tel
 from kraft_trio.cli.quorum.voter_plan import VoterPlan, plan_add, plan_remove
 from kraft_trio.cli.terminal.config_option import read_config
 from kraft_trio.cli.terminal.output import echo, echo_line, field
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.timeout_option import timeout_option
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
@@ -82,7 +83,7 @@ def read_own_node(config_path: str) -> OwnNode:
 
 @click.command("add-controller")
 @click.option(
-    "-c", "--config", "config_path", metavar="FILE", type=click.Path(), help="The new controller's .properties file."
+    "-c", "--config", "config_path", metavar="FILE", type=NamedPath(), help="The new controller's .properties file."
 )
 @click.option(
     "-i", "--controller-id", type=WholeNumber(0, MAX_INT32), metavar="ID", help="The id of a controller that observes."

@@ -14,6 +14,7 @@ from kraft_trio.cli.terminal.config_option import read_config
 from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.layout import table
 from kraft_trio.cli.terminal.output import echo, echo_line, field
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.client.claims import CLIENT_ID, ask_all
 from kraft_trio.client.cluster_reader import ClusterReader
 from kraft_trio.client.explanation import explanation_fields
@@ -32,7 +33,7 @@ _COLUMNS = ("NodeId", "Endpoint", "Epoch", "Leader", "Voters", "LogEnd", "HighWa
     "--config",
     "config_path",
     metavar="FILE",
-    type=click.Path(),
+    type=NamedPath(),
     help="A node of this machine.  Its bootstrap servers are asked, as it asks them; if it does not answer, its"
     " directory is looked at.",
 )

@@ -14,6 +14,7 @@ import click
 from kraft_trio.cli.quorum.quorum_layout import no_leader_text
 from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.variables import FromVariable, is_from_variable
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
@@ -90,7 +91,7 @@ def node_options(function: F) -> F:
             "--config",
             "config_path",
             metavar="FILE",
-            type=click.Path(),
+            type=NamedPath(),
             help="The .properties file of a running node.",
         ),
         bootstrap_option("--bootstrap-controller", help="Running nodes."),

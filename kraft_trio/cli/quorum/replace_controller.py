@@ -22,6 +22,7 @@ from kraft_trio.cli.quorum.reassignment_plan import names_of
 from kraft_trio.cli.quorum.voter_change_run import LOOK_AGAIN_S, ChangeRefused, ChangeRun, tell
 from kraft_trio.cli.quorum.voter_plan import VoterPlan, misfit_of, plan_add, plan_remove
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.client.quorum_description import QuorumDescription, ReplicaState, health_of
 from kraft_trio.config.key import MAX_INT32
@@ -101,7 +102,7 @@ def may_have_died(
     "--config",
     "config_path",
     metavar="FILE",
-    type=click.Path(),
+    type=NamedPath(),
     help="Its .properties file, if you are on its machine.",
 )
 @click.option(

@@ -10,6 +10,7 @@ import trio
 
 from kraft_trio.cli.serving.logging import configure_logging, limit_texts
 from kraft_trio.cli.terminal.config_option import config_option, override_option, parse_overrides, read_config
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.logs import get_logger
 from kraft_trio.system.support import no_windows
@@ -49,7 +50,7 @@ def server() -> None:
     help="The least severe lines to write.",
 )
 @click.option(
-    "--trace", metavar="FILE", type=click.Path(), help="Write a trace of every event; an existing FILE is renamed."
+    "--trace", metavar="FILE", type=NamedPath(), help="Write a trace of every event; an existing FILE is renamed."
 )
 def start(config_path: str, overrides: tuple[str, ...], log_format: str, log_level: str, trace: str | None) -> None:
     """Start the node that FILE describes.

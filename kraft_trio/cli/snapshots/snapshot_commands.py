@@ -13,9 +13,9 @@ from kraft_trio.cli.snapshots.snapshot_origin import find_origin, first_epoch
 from kraft_trio.cli.snapshots.snapshot_restore import restore_command
 from kraft_trio.cli.snapshots.snapshot_save import save
 from kraft_trio.cli.snapshots.snapshot_take import take
-from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.json_option import echo_json, id_fields, json_option, key_fields
 from kraft_trio.cli.terminal.output import counted, echo_line
+from kraft_trio.cli.terminal.paths import ExistingPath
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.checks.partition_check import read_records

@@ -14,8 +14,8 @@ from kraft_trio.cli.directory.format_plan import check_cluster_id
 from kraft_trio.cli.directory.restoration import Restoration, plan_restoration, restore
 from kraft_trio.cli.snapshots.snapshot_origin import find_origin, first_epoch
 from kraft_trio.cli.terminal.config_option import config_option, read_config
-from kraft_trio.cli.terminal.existing_path import ExistingPath
 from kraft_trio.cli.terminal.output import counted, echo
+from kraft_trio.cli.terminal.paths import ExistingPath
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.config import NodeConfig

@@ -14,6 +14,7 @@ from kraft_trio.cli.snapshots.snapshot_origin import origin_path, write_origin
 from kraft_trio.cli.snapshots.snapshot_take import nodes_of
 from kraft_trio.cli.terminal.json_option import echo_json, id_fields, json_option
 from kraft_trio.cli.terminal.output import counted, echo
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.progress import progress
 from kraft_trio.cli.terminal.timeout_option import timeout_option
 from kraft_trio.client.snapshot_saver import SavedSnapshot, SnapshotSaver
@@ -32,7 +33,7 @@ SUFFIX: Final = ".checkpoint"
 @click.command()
 @node_options
 @timeout_option(help="How long to wait for the next byte, across lost connections and elections.")
-@click.argument("file", type=click.Path())
+@click.argument("file", type=NamedPath())
 @json_option
 @click.pass_context
 def save(
@@ -79,8 +80,6 @@ def save(
 
 def _place(file: str) -> tuple[str, str | None]:
     """The directory, and the name unless the snapshot keeps its own.  Raises ConfigError, StorageError."""
-    if not file:
-        raise ConfigError("FILE: an empty name; expected a new file or a directory")
     if os.path.isdir(file):
         return file.rstrip("/") or "/", None
     directory, name = os.path.split(file)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from kraft_trio.cli.terminal.output import echo
+from kraft_trio.cli.terminal.paths import NamedPath
 from kraft_trio.cli.terminal.variables import FromVariable
 from kraft_trio.config import NodeConfig, load_config
 from kraft_trio.config.properties import environment_variable, read_environment
@@ -29,7 +30,7 @@ def config_option(function: F) -> F:
         envvar="KRAFT_CONFIG",
         required=True,
         metavar="FILE",
-        type=click.Path(),
+        type=NamedPath(),
         help="The .properties file.",
     )(function)
 
@@ -41,7 +42,7 @@ def command_config_option(function: F, more: str = "") -> F:
         cls=FromVariable,
         envvar="KRAFT_COMMAND_CONFIG",
         metavar="FILE",
-        type=click.Path(),
+        type=NamedPath(),
         help="How to connect: FILE has security.protocol, ssl and sasl keys, as for Kafka's tools, or is a node's."
         + more,
     )(function)

@@ -28,6 +28,11 @@ def test_forbidden_path_is_not_called_missing(
     assert "'/secret/0.log' cannot be read: Permission denied. (see kraft" in capsys.readouterr().err
 
 
+def test_an_empty_path_is_not_this_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--seeds", "0:1", "--state", ""]) == 2
+    assert capsys.readouterr().err.startswith("kraft: error: Invalid value for '--state': an empty path.")
+
+
 @pytest.mark.parametrize(
     "command", [["server", "start"], ["storage", "info"], ["metadata-quorum", "explain"]], ids=" ".join
 )
