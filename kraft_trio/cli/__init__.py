@@ -169,9 +169,8 @@ def _reader_gone() -> int:
 
 def _usage_message(error: click.UsageError, arguments: Sequence[str]) -> str:
     message = error.format_message()
-    unknown = getattr(error, "command_name", None)  # from click 8.4 on
-    if unknown is not None and error.ctx is not None:
-        meant = meant_command(error.ctx, unknown)
+    if isinstance(error, click.NoSuchCommand) and error.ctx is not None:
+        meant = meant_command(error.ctx, error.command_name)
         if meant is not None:
             return f"{error.message.rstrip('.')}: did you mean `{meant}`?"
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -62,12 +62,6 @@ _prefix_option = click.option("--prefix", is_flag=True, help="All keys that begi
 _from_key_option = click.option("--from-key", is_flag=True, help="All keys from KEY on.")
 
 
-if TYPE_CHECKING:
-    _Base = click.ParamType[int]
-else:
-    _Base = click.ParamType
-
-
 class _Seconds(click.FloatRange):
     """Within bounds; nan is outside of all."""
 
@@ -78,7 +72,7 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
-class _LeaseId(_Base):
+class _LeaseId(click.ParamType[int]):
     """The id of a lease, which is written in hexadecimal as etcdctl does."""
 
     name = "id"

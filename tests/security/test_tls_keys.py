@@ -154,7 +154,7 @@ def test_a_pkcs12_store_with_a_key_of_an_unknown_kind_is_refused(store: str, tmp
     file = tmp_path / "strange.p12"
     file.write_bytes(KEY_OF_SECP112R1)
     keys = {**tls_keys(tmp_path, "node"), f"ssl.{store}.type": "PKCS12", f"ssl.{store}.location": str(file)}
-    with pytest.raises(ConfigError, match=rf"ssl.{store}.location=.*strange.p12: no PKCS12 store.*: Curve 1.3.132.0.6"):
+    with pytest.raises(ConfigError, match=rf"ssl.{store}.location=.*strange.p12: no PKCS12 store"):
         client_context(fields(keys))
 
 

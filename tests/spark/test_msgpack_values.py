@@ -14,9 +14,10 @@ import pytest
 from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.spark.decoding.msgpack_values import msgpack_columns
 
-DEEP: list[Any] = []
-for _ in range(1000):
-    DEEP = [DEEP]
+NAME = b"\x81\xa1n"
+"""Begins a map whose only key is n."""
+DEEP = b"\x91" * 1000 + b"\x90"
+"""A list in a list, 1,000 times."""
 
 
 def columns(values: list[Any], *fields: tuple[str, pa.DataType]) -> tuple[list[list[Any]], dict[int, str]]:
@@ -75,8 +76,8 @@ def test_classes_of_an_application() -> None:
         (b"\x81\x90\x01", r"value: b'\x81\x90\x01' has no place in Python: unhashable type: 'list'"),
         ({"n": msgpack.Timestamp(10**15)}, "value: b'"),
         # Since Python 3.12, such a list has a representation.
-        ({"n": DEEP}, ("value: column n: list of very many in each other, expected int64", "value: column n: [[[[")),
-        (msgpack.packb({"n": 1})[:-1] + b"\x91" * 1100, "value: b'"),
+        (NAME + DEEP, ("value: column n: list of very many in each other, expected int64", "value: column n: [[[[")),
+        (NAME + b"\x91" * 1100, "value: b'"),
         ([1, 2], "value: [1, 2], expected a map, or [tag, version, map]"),
         ({"n": "one"}, "value: column n: 'one', expected int64"),
         ({"n": 1.5}, "value: column n: 1.5, expected int64"),

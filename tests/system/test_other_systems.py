@@ -273,7 +273,7 @@ def test_kind_of_a_file_system(device: str, kind: str | None) -> None:
 
 
 WINDOWS = """
-import ctypes, importlib, os, signal, sys, time
+import ctypes, importlib, os, shutil, signal, sys, time
 from types import SimpleNamespace
 
 for name in MODULES:
@@ -289,6 +289,7 @@ for name in ("pread", "preadv", "pwrite", "pwritev", "fork", "register_at_fork",
 for name in ("SIGHUP", "SIGQUIT", "SIGKILL", "setitimer", "SIGALRM", "SIGPROF"):
     delattr(signal, name)
 del time.clock_gettime, time.CLOCK_MONOTONIC
+shutil._use_fd_functions, shutil._rmtree_impl = False, shutil._rmtree_unsafe  # before and since Python 3.14
 signal.SIGBREAK = 21
 ctypes.windll = SimpleNamespace(
     kernel32=SimpleNamespace(GlobalMemoryStatusEx=lambda status: setattr(status._obj, "total", 2**33))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from kraft_trio.config.key import Integer
 
-if TYPE_CHECKING:
-    _Base = click.ParamType[int]
-    _ListBase = click.ParamType[tuple[int, ...]]
-else:  # click 8.1 has no type parameter here
-    _Base = _ListBase = click.ParamType
 
-
-class WholeNumber(_Base):
+class WholeNumber(click.ParamType[int]):
     """A whole number within bounds, both inclusive."""
 
     name = "number"
@@ -44,7 +36,7 @@ class WholeNumber(_Base):
         return Integer(self._minimum, self._maximum).allowed
 
 
-class WholeNumbers(_ListBase):
+class WholeNumbers(click.ParamType[tuple[int, ...]]):
     """Whole numbers with commas between them."""
 
     name = "numbers"
