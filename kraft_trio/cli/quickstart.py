@@ -28,7 +28,8 @@ from kraft_trio.formatting import random_uuid
 _NODE_IDS: Final = (1, 2, 3)
 _PORTS: Final = range(20000, 32000)
 """Below those that systems give to outgoing connections: a node that looks for a later one must not take its port."""
-_COMMAND: Final = [sys.executable, "-m", "kraft_trio"]
+_COMMAND: Final = [sys.executable, "-P", "-m", "kraft_trio"]
+"""With -P, as in `kraft` itself, modules of the current directory are not imported."""
 _STOP_SECONDS: Final = 10.0
 
 

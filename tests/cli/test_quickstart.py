@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from kraft_trio.cli import run
+from harness.ports import free_ports
+from kraft_trio.cli import quickstart, run
 
 
 @pytest.mark.acceptance
@@ -15,10 +17,20 @@ from kraft_trio.cli import run
 def test_it_shows_why_a_node_has_ended_and_leaves_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("KRAFT_LOG_LEVEL", "loud")
-    assert run(["quickstart", "--once"]) == 1
+    """Another program has taken the port of its clients.  What is in the current directory does not matter."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "trio.py").write_text("raise SystemExit('not trio')")
+    monkeypatch.chdir(tmp_path / "here")
+    ports = free_ports(6)
+    monkeypatch.setattr(quickstart, "_free_ports", lambda count: ports)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", ports[1]))
+        other.listen()
+        assert run(["quickstart", "--once"]) == 1
     *_, last = capfd.readouterr().err.splitlines()
     assert last.startswith("kraft: error: node-1 has ended: kraft: error: ")
-    assert "KRAFT_LOG_LEVEL" in last
-    assert list(tmp_path.iterdir()) == []
+    assert f"127.0.0.1:{ports[1]}" in last
+    assert list((tmp_path / "temporary").iterdir()) == []

@@ -12,10 +12,12 @@ import pytest
 
 from kraft_trio.cli import run
 from kraft_trio.cli.simulation_display import SeedsDisplay
+from kraft_trio.cli.terminal.termination import terminations_as_interrupts
 from kraft_trio.simulation.campaign.outcome import Outcome
 from kraft_trio.simulation.script.run import run_script
 from kraft_trio.simulation.script.script import parse_script
 from kraft_trio.simulation.script.steps import runs
+from kraft_trio.system.signals import HANGUP
 from kraft_trio.tracing.files import open_trace
 
 pytestmark = pytest.mark.rotating(2)
@@ -43,22 +45,31 @@ class TestSeeds:
         )
         assert re.search(r"\backnowledged appends \d+, .*\belections \d+", lines[1])
 
+    @pytest.mark.parametrize("number", [signal.SIGTERM, HANGUP])
     def test_what_ran_before_a_termination_is_told(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def run_campaign(
             seeds: Sequence[int], run_seed: object, *, jobs: int, on_outcome: Callable[[Outcome], object]
         ) -> None:
             on_outcome(Outcome(seeds[0], None, 3600.0, 1.0, ""))
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
 
-        before = signal.getsignal(signal.SIGTERM)
+        before = signal.getsignal(number)
         monkeypatch.setattr("kraft_trio.cli.simulate.run_campaign", run_campaign)
         assert run(["simulate", "--seeds", "3:6", "--jobs", "2"]) == 130
         told = capsys.readouterr()
         assert told.out.startswith("1 seeds, 1.00 virtual hours in ")
         assert told.err.endswith("interrupted\n")
-        assert signal.getsignal(signal.SIGTERM) == before
+        assert signal.getsignal(number) == before
+
+    def test_the_end_of_the_terminal_does_not_end_a_campaign_under_nohup(self) -> None:
+        before = signal.signal(HANGUP, signal.SIG_IGN)
+        try:
+            with terminations_as_interrupts():
+                signal.raise_signal(HANGUP)
+        finally:
+            signal.signal(HANGUP, before)
 
     def test_progress_without_a_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
         now_s = 0.0
