@@ -20,7 +20,7 @@ from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo, echo_line
 from kraft_trio.cli.terminal.timeout_option import timeout_option
-from kraft_trio.cli.terminal.variables import FromVariable
+from kraft_trio.cli.terminal.variables import bootstrap_option
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.config.key import MAX_INT64
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
@@ -38,13 +38,10 @@ def access_options(function: F) -> F:
     for option in (
         command_config_option,
         timeout_option(help="Time limit for each step."),
-        click.option(
+        bootstrap_option(
             "--bootstrap-server",
             "--bootstrap-controller",
             "nodes",
-            cls=FromVariable,
-            envvar="KRAFT_BOOTSTRAP_CONTROLLER",
-            metavar="HOST:PORT[,…]",
             required=True,
             help="Any nodes of the quorum, on their client listeners.",
         ),

@@ -15,7 +15,7 @@ from kraft_trio.cli.quorum.quorum_layout import no_leader_text
 from kraft_trio.cli.terminal.config_option import command_config_option
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.paths import NamedPath
-from kraft_trio.cli.terminal.variables import FromVariable, is_from_variable
+from kraft_trio.cli.terminal.variables import bootstrap_option, is_from_variable
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.client.admin import AdminClient
 from kraft_trio.client.quorum_description import NoLeader, QuorumDescription
@@ -38,13 +38,6 @@ ANSWER_MS: Final = 5000
 _NO_LEADER = "no leader: {} of the {} nodes asked could be reached"
 
 
-def bootstrap_option(*names: str, **attributes: Any) -> Callable[[F], F]:
-    """Add an option that names nodes of a quorum."""
-    return click.option(
-        *names, cls=FromVariable, envvar="KRAFT_BOOTSTRAP_CONTROLLER", metavar="HOST:PORT[,…]", **attributes
-    )
-
-
 BOOTSTRAP_OPTIONS: Final = (
     click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="An alias of --bootstrap-controller."),
     bootstrap_option("--bootstrap-controller", help="Any nodes of the quorum."),
@@ -52,9 +45,9 @@ BOOTSTRAP_OPTIONS: Final = (
 """Add the options that name nodes, the last one first; `given_nodes` is for their values."""
 
 
-def given_nodes(context: click.Context, values: Mapping[str, Any], alias: str = "bootstrap_server") -> dict[str, Any]:
+def given_nodes(context: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a command's options without the nodes of the variable, if the alias on the command line wins."""
-    wins = values[alias] is not None and is_from_variable(context, "bootstrap_controller")
+    wins = values["bootstrap_server"] is not None and is_from_variable(context, "bootstrap_controller")
     return {**values, "bootstrap_controller": None} if wins else dict(values)
 
 

@@ -5,11 +5,12 @@ No variable sets what destroys something or names it: --force, --yes, ids of con
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
 _TAKEN: Final = "kraft.variables"
 """In `Context.meta`: the variables that were used, with their values and the flags that they stand for."""
 
@@ -32,6 +33,13 @@ class FromVariable(click.Option):
         if ctx is None or self.name is None or ctx.get_parameter_source(self.name) is None:
             return super().get_error_hint(ctx)
         return str(self.envvar) if is_from_variable(ctx, self.name) else " / ".join(f"'{one}'" for one in self.opts)
+
+
+def bootstrap_option(*names: str, **attributes: Any) -> Callable[[F], F]:
+    """Add an option that names nodes of a quorum."""
+    return click.option(
+        *names, cls=FromVariable, envvar="KRAFT_BOOTSTRAP_CONTROLLER", metavar="HOST:PORT[,…]", **attributes
+    )
 
 
 def is_from_variable(context: click.Context, name: str) -> bool:
