@@ -19,6 +19,7 @@ import yaml
 from harness.kafka import LIBRARIES, why_no_kafka
 from kraft_trio.cli.directory.format_plan import parse_initial_controllers
 from kraft_trio.config import NodeConfig, load_config
+from kraft_trio.config.properties import VARIABLES_OF_COMMANDS
 from kraft_trio.metrics.definitions import COLLECTED_AT, METRICS
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -190,6 +191,13 @@ def test_the_image_runs_as_the_user_of_the_pods() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     [user] = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert user == f"{pod()['securityContext']['runAsUser']}:{pod()['securityContext']['runAsGroup']}"
+
+
+def test_what_the_image_sets_a_container_can_set_otherwise() -> None:
+    """An option in a command would win over the variable."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert set(re.findall(r"\bKRAFT_\w+(?==)", text)) == {"KRAFT_CONFIG", "KRAFT_LOG_FORMAT"} <= VARIABLES_OF_COMMANDS
+    assert [json.loads(words) for words in re.findall(r"CMD (.+)", text)] == [["kraft", "metrics"], ["server", "start"]]
 
 
 def test_the_unit_waits_for_a_leader_to_hand_over() -> None:
