@@ -57,7 +57,7 @@ def _described(name: str, named: Any, elsewhere: Collection[type]) -> Iterator[s
     ]
     if any("__init__" in vars(owner) for owner in owners) and not getattr(named, "_is_protocol", False):
         yield f"    {_signature('__init__', named)}"
-    fields = {field: kind for owner in owners for field, kind in vars(owner).get("__annotations__", {}).items()}
+    fields = {field: kind for owner in owners for field, kind in inspect.get_annotations(owner).items()}
     members = {**fields, **{member: value for owner in owners for member, value in vars(owner).items()}}
     for member in sorted(member for member in members if not member.startswith("_")):
         value = getattr(members[member], "__func__", members[member])
