@@ -68,7 +68,7 @@ def licenses(bill: dict[str, Any]) -> Iterator[str]:
         }
         shown = ", ".join(sorted(found)) or "none"
         license, _, why = LOOKED_AT.get(component["name"], "").partition(": ")
-        is_known = license in found or (found and all(map(is_permissive, found)))
+        is_known = (why and license in found) or (found and all(map(is_permissive, found)))
         yield f"{component['name']} {component['version']}: {shown}" + (f" ({why})" if why else "")
         if not is_known:
             unknown.append(f"{component['name']}: {shown}")
@@ -81,7 +81,8 @@ def is_permissive(expression: str) -> bool:
     if expression in PERMISSIVE:
         return True
     choices = [expression] if "(" in expression else expression.split(" OR ")
-    return any(set(re.split(r" AND | OR |[() ]+", choice)) - {""} <= PERMISSIVE for choice in choices)
+    named = [set(re.findall(r"[^() ]+", choice)) - {"AND", "OR"} for choice in choices]
+    return any(names and names <= PERMISSIVE for names in named)
 
 
 def vulnerabilities(audit: dict[str, Any]) -> str:

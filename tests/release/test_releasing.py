@@ -55,6 +55,7 @@ def test_a_tag_that_exists_is_at_the_commit() -> None:
         ("one", [{"expression": "GPL-2.0-only AND (MIT OR ISC)"}], False),
         ("one", [{"license": {"id": "MIT"}}, {"license": {"id": "AGPL-3.0-only"}}], False),
         ("one", [], False),
+        ("one", [{"license": {"name": ""}}], False),
         ("crc32c", [{"license": {"id": "LGPL-2.1-or-later"}}], True),
         ("crc32c", [{"license": {"id": "LGPL-3.0-or-later"}}], False),
     ],
