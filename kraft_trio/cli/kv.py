@@ -209,7 +209,7 @@ def get(
 ) -> None:
     """Print keys with their values.
 
-    They are KEY, or the keys from KEY to RANGE_END (exclusive), each followed by its value.
+    Prints KEY, or the keys from KEY to RANGE_END (exclusive), each followed by its value.
     """
     start, end = _range(key, range_end, prefix, from_key)
     request = RangeRequest(
@@ -256,7 +256,7 @@ def put(output: _Output, key: str, value: str | None, lease: int, prev_kv: bool)
 def delete(output: _Output, key: str, range_end: str | None, prefix: bool, from_key: bool, prev_kv: bool) -> None:
     """Delete keys.
 
-    They are KEY, or the keys from KEY to RANGE_END (exclusive).  The command prints how many there were.
+    Deletes KEY, or the keys from KEY to RANGE_END (exclusive), and prints how many there were.
     """
     request = DeleteRangeRequest(*_range(key, range_end, prefix, from_key), prev_kv)
     response = output.client.post("/v3/kv/deleterange", request, DeleteRangeResponse)
@@ -276,7 +276,7 @@ def watch(
 ) -> None:
     """Print the changes of keys, until interrupted.
 
-    They are KEY, or the keys from KEY to RANGE_END (exclusive).
+    Watches KEY, or the keys from KEY to RANGE_END (exclusive).
     """
     create = WatchCreateRequest(*_range(key, range_end, prefix, from_key), rev, prev_kv=prev_kv)
     for response in output.client.stream("/v3/watch", WatchRequest(create), WatchResponse):
@@ -391,7 +391,7 @@ def compaction(output: _Output, revision: int) -> None:
 def status(output: _Output) -> None:
     """Print the size of the store and its quota.
 
-    They are those of the node that answers.  What is wrong with it follows.
+    The node that answers tells its own, and then what is wrong with it.
     """
     from kraft_trio.kv.gateway.cluster import Empty, StatusResponse
 

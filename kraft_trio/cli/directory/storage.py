@@ -153,8 +153,8 @@ def format_(
 def add_scram_(config_path: str, for_http: bool, users: tuple[str, ...]) -> None:
     """Add users of SCRAM, or change their passwords.
 
-    They are in a node's file; a running node takes them over at once.  With - for the users, each line of stdin is one:
-    other accounts of the machine can see a command's arguments.
+    A node's file has the users; a running node takes changes over at once.  With - for the users, each line of stdin is
+    one: other accounts of the machine can see a command's arguments.
 
     \b
     Example:
