@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -15,6 +17,15 @@ from kraft_trio.metrics.stall_watch import STALL_MS, StallWatch
 
 LONG_MS = STALL_MS * 2
 """Enough to count as a stall although up to 25 ms may go unnoticed."""
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_collection() -> Iterator[None]:
+    """To look through all that the tests of this process keep takes as long as a stall."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def burn(ms: float) -> None:
