@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+import javaproperties
 
 from kraft_trio.cli.terminal.output import echo
 from kraft_trio.cli.terminal.termination import terminations_as_interrupts
@@ -63,7 +64,7 @@ def _run(base: Path, once: bool) -> None:
             f"listeners=CONTROLLER://{controller},CLIENT://{client}\n"
             "controller.listener.names=CONTROLLER\n"
             f"controller.quorum.bootstrap.servers={','.join(controllers)}\n"
-            f"metadata.log.dir={config.with_suffix('')}\n"
+            f"{javaproperties.join_key_value('metadata.log.dir', str(config.with_suffix('')))}\n"
             "kraft.topic.name=quickstart\n"
         )
     cluster_id = random_uuid()
