@@ -70,6 +70,8 @@ def test_unknown_classes_and_taken_tags_are_refused() -> None:
         serde.register(Delete, tag="Put")
     with pytest.raises(ValueError, match="int is not an attrs class"):
         serde.register(int)
+    with pytest.raises(ValueError, match=r"Put \| .*Delete is not an attrs class"):
+        MsgpackSerde(Put | Delete)  # type: ignore[arg-type]
 
 
 def test_raw_bytes_stay_what_they_are() -> None:
