@@ -58,6 +58,16 @@ def check_tag(version: str, commit_of: Callable[[str], str | None]) -> None:
         raise Refused(f"tag v{version}: is at {tagged}; expected none, or at {head}")
 
 
+def check_kept(version: str, package_of: Callable[[str], str | None], kept: Path) -> None:
+    """Raises Refused unless nodes of this package wrote the directories that later releases must start from."""
+    told = kept / version / "release.json"
+    commit = json.loads(told.read_text())["commit"] if told.exists() else None
+    if commit is None or package_of(commit) != package_of("HEAD"):
+        found = "not there" if commit is None else f"written by commit {commit}, whose package is another"
+        keep = f".venv/bin/python -m tests.support.releases {version}"
+        raise Refused(f"tests/data/releases/{version}: {found}; expected what `{keep}` writes, committed")
+
+
 def licenses(bill: dict[str, Any]) -> Iterator[str]:
     """Name, version and license of each component of a CycloneDX document.  Raises Refused for a license to look at."""
     unknown = []
@@ -98,15 +108,27 @@ def vulnerabilities(audit: dict[str, Any]) -> str:
 
 
 def _commit_of(name: str) -> str | None:
-    command = ["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+    return _object(f"{name}^{{commit}}")
+
+
+def _package_of(commit: str) -> str | None:
+    return _object(f"{commit}:kraft_trio")
+
+
+def _object(name: str) -> str | None:
+    """The hash that git has for it."""
+    command = ["git", "rev-parse", "--verify", "--quiet", name]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def _version(*options: str) -> Iterator[str]:
     project, changelog = (REPOSITORY / name for name in ("pyproject.toml", "CHANGELOG.md"))
     today = datetime.datetime.now(datetime.UTC).date()
-    version = agreed_version(project.read_text(), changelog.read_text(), today, rehearse=options == ("--rehearse",))
+    rehearse = options == ("--rehearse",)
+    version = agreed_version(project.read_text(), changelog.read_text(), today, rehearse=rehearse)
     check_tag(version, _commit_of)
+    if not rehearse:
+        check_kept(version, _package_of, REPOSITORY / "tests" / "data" / "releases")
     yield version
 
 

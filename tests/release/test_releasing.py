@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts.releasing.__main__ import Refused, agreed_version, check_tag, licenses, vulnerabilities
+from scripts.releasing.__main__ import Refused, agreed_version, check_kept, check_tag, licenses, vulnerabilities
 from tests.support.programs import REPOSITORY
 
 PROJECT = '[project]\nversion = "0.2.0"\n'
@@ -42,6 +42,21 @@ def test_a_tag_that_exists_is_at_the_commit() -> None:
     check_tag("0.2.0", {"HEAD": "a", "v0.2.0": "a"}.get)
     with pytest.raises(Refused, match=r"tag v0\.2\.0: is at b; expected none, or at a"):
         check_tag("0.2.0", {"HEAD": "a", "v0.2.0": "b"}.get)
+
+
+def test_the_directories_of_the_release_are_kept(tmp_path: Path) -> None:
+    def check() -> None:
+        check_kept("0.2.0", {"HEAD": "new", "a": "old", "b": "new"}.get, tmp_path)
+
+    with pytest.raises(Refused, match=r"tests/data/releases/0\.2\.0: not there; expected what `"):
+        check()
+    (tmp_path / "0.2.0").mkdir()
+    told = tmp_path / "0.2.0" / "release.json"
+    told.write_text('{"commit": "a"}')
+    with pytest.raises(Refused, match="written by commit a, whose package is another; expected"):
+        check()
+    told.write_text('{"commit": "b"}')
+    check()
 
 
 @pytest.mark.parametrize(

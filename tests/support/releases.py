@@ -1,7 +1,7 @@
 """Releases: their code, and the directories that their nodes left, which later ones must start from.
 
 `python -m tests.support.releases VERSION` keeps the directories that nodes of the checkout leave, below
-`tests/data/releases/`, and the commit.
+`tests/data/releases/`, and the commit; what was kept of the version before is gone.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ def releases() -> list[Release]:
 
 
 def keep(version: str) -> None:
-    """Let nodes of the checkout write directories, and keep them.  Raises CalledProcessError, FileExistsError."""
+    """Let nodes of the checkout write directories, and keep them.  Raises CalledProcessError."""
     commit = subprocess.run(
         ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
     ).stdout.strip()
     home = KEPT / version
+    shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         quorum = Quorum(Path(temporary), settings=SMALL | {"kraft.state.machine": "kv"})
