@@ -54,7 +54,7 @@ def dashboard(
         from kraft_trio.dashboard.quorum_watch import QuorumWatch
         from kraft_trio.dashboard.server import Dashboard
         from kraft_trio.http.binding import bound
-    options = QuorumOptions(**nodes, command_config=command_config, timeout_ms=0)
+    options = QuorumOptions(command_config=command_config, timeout_ms=0, is_from_variable=False, **nodes)
     endpoints = options.endpoints(context)
     network = client_network(command_config)
 

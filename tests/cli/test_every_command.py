@@ -240,7 +240,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
     monkeypatch.setenv("KRAFT_CLUSTER_ID", "ySvf4iIwQ5a13rqtClr5pg")
     monkeypatch.setenv("KRAFT_NODE_ID", "7")
     assert run(["storage", "format", "-s"]) == 0
-    assert "cluster id ySvf4iIwQ5a13rqtClr5pg, node id 7" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "cluster id ySvf4iIwQ5a13rqtClr5pg, node id 7" in out
+    assert f"kraft: warning: KRAFT_NODE_ID: wins over node.id of {tmp_path / 'node.properties'}\n" in err
     assert run(["storage", "info", "-c", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"kraft: error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
     monkeypatch.delenv("KRAFT_NODE_ID")
@@ -285,6 +287,44 @@ def test_an_error_names_the_variable_that_is_wrong(
     monkeypatch.setenv(variable, value)
     assert run(words.format(node=node(tmp_path, "1")).split()) != 0
     assert capsys.readouterr().err.startswith(f"kraft: error: {error}")
+
+
+def test_a_file_on_the_command_line_wins_over_the_variable_that_names_a_quorum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KRAFT_BOOTSTRAP_CONTROLLER", "localhost:2")
+    path = node(tmp_path, "1")
+    assert run(["storage", "format", "-c", path, "-N", "-t", "ySvf4iIwQ5a13rqtClr5pg"]) == 0
+    with open(path, "a") as file:
+        file.write("controller.quorum.bootstrap.servers=localhost:1\n")
+    for command in (["add-controller"], ["replace", "--timeout-ms", "1"]):
+        capsys.readouterr()
+        assert run(["metadata-quorum", "--timeout-ms", "1", *command, "-c", path]) == 1
+        out, err = capsys.readouterr()
+        assert "localhost:1" in out + err
+        assert "localhost:2" not in out + err
+        assert "KRAFT_" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "metadata-quorum --timeout-ms 1 remove-controller -i 3",
+        "metadata-quorum --timeout-ms 1 add-controller -i 3",
+        "metadata-quorum --timeout-ms 1 replace -i 3",
+        "metadata-quorum --timeout-ms 1 reassign --to 1",
+        "metadata-quorum --timeout-ms 1 transfer-leadership --to 3",
+        "features --timeout-ms 1 upgrade",
+    ],
+)
+def test_a_change_tells_that_a_variable_names_the_quorum(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be left from work on another one, whose controllers have the same ids."""
+    monkeypatch.setenv("KRAFT_BOOTSTRAP_CONTROLLER", "localhost:2")
+    assert run(words.split()) == 1
+    note = "kraft: note: KRAFT_BOOTSTRAP_CONTROLLER names the quorum: localhost:2\n"
+    assert capsys.readouterr().err.startswith(note)
 
 
 def test_a_mistyped_variable_is_told(

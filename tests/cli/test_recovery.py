@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,7 @@ class TestCommand:
         assert run(["storage", "recover", "-c", str(config), "--unsafe-only-voter"]) == 1
         out, err = capsys.readouterr()
         assert out.splitlines() == [
+            f"Directory:              {config.parent / 'data'}",
             "Replica:                1-b8tRS7h4TJ2Vt43Dp85v2A",
             f"ClusterId:              {CLUSTER_ID}",
             "LogEnd:                 offset 0 (exclusive), epoch 0",
@@ -266,6 +268,23 @@ class TestCommand:
         assert capsys.readouterr().out.endswith(f"Recovered {directory}: only voter; noted in {directory / RECORD}\n")
         assert run(command) == 1
         assert "1-b8tRS7h4TJ2Vt43Dp85v2A is the only voter already: start it" in capsys.readouterr().err
+
+    def test_a_forgotten_variable_does_not_lead_to_another_directory(
+        self, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Such as that of the original, while FILE describes a copy with the same ids."""
+        original = config.parent / "original"
+        shutil.copytree(config.parent / "data", original)
+        before = contents(config.parent)
+        monkeypatch.setenv("KRAFT_METADATA_LOG_DIR", str(original))
+        command = ["storage", "recover", "--unsafe-only-voter", "-t", CLUSTER_ID]
+        capsys.readouterr()
+        assert run([*command, "-c", str(config)]) == 1
+        assert capsys.readouterr().err.startswith(f"kraft: error: {config}: contradicted by KRAFT_METADATA_LOG_DIR; ")
+        assert contents(config.parent) == before
+        monkeypatch.setenv("KRAFT_CONFIG", str(config))
+        assert run(command) == 0
+        assert (original / RECORD).exists()
 
     def test_the_directory_tells_of_it_ever_after(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         command = ["storage", "recover", "-c", str(config), "--unsafe-only-voter", "-t", CLUSTER_ID]

@@ -18,6 +18,7 @@ from kraft_trio.cli.terminal.config_option import config_option, read_config
 from kraft_trio.cli.terminal.json_option import echo_json, json_option
 from kraft_trio.cli.terminal.layout import labelled
 from kraft_trio.cli.terminal.output import echo, echo_line
+from kraft_trio.cli.terminal.variables import is_from_variable
 from kraft_trio.cli.terminal.whole_number import WholeNumber
 from kraft_trio.config.values import ADVERTISED_LISTENERS, parse_replica_id
 from kraft_trio.errors import ConfigError, StorageError
@@ -81,7 +82,8 @@ def recover_command(
         raise click.UsageError(
             f"give one of --unsafe-only-voter, --unsafe-endpoints, --unsafe-epoch and {ACCEPT}", context
         )
-    config = read_config(config_path)
+    # Variables may complete the file of KRAFT_CONFIG.  A file on the command line may be of another node than they are.
+    config = read_config(config_path, may_contradict=is_from_variable(context, "config_path"))
     confirmed = _confirmation(cluster_id, config.metadata_log_dir, is_told=not as_json)
     now_ms = time.time_ns() // 1_000_000
     with contextlib.closing(RealDisk()) as disk:
@@ -96,7 +98,7 @@ def recover_command(
             work = partial(recover, disk, config, change, confirmed=confirmed, now_ms=now_ms)
         recovery: Recovery = trio.run(work)
     if as_json:
-        echo_json(recovery.fields(is_done=cluster_id is not None))
+        echo_json({"directory": config.metadata_log_dir, **recovery.fields(is_done=cluster_id is not None)})
     if cluster_id is None:
         raise StorageError(
             f"nothing was changed; --cluster-id {recovery.cluster_id} confirms that you accept what may be lost"
@@ -116,7 +118,7 @@ def _confirmation(cluster_id: str | None, directory: str, *, is_told: bool) -> C
 
     def confirmed(recovery: Recovery) -> bool:
         refuse_used(directory)
-        for label, text in recovery.lines().items() if is_told else ():
+        for label, text in {"Directory": directory, **recovery.lines()}.items() if is_told else ():
             echo(labelled(label, text))
         if cluster_id not in (None, recovery.cluster_id):
             raise ConfigError(f"--cluster-id {cluster_id}: the directory belongs to cluster {recovery.cluster_id}")

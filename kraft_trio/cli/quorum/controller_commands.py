@@ -119,7 +119,7 @@ def add_controller(
         if config_path is not None:
             raise click.UsageError("give one of -c and -i", context)
         directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
-        run = ChangeRun(options.client(context), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
+        run = ChangeRun(options.client(context, changes=True), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
         quorum = trio.run(run.describe)
         new = _observer(quorum, controller_id, directory_id)
         key, listeners, cluster_id = new.key, quorum.endpoints_of(new.key) or NO_LISTENERS, quorum.cluster_id
@@ -128,7 +128,7 @@ def add_controller(
         if path is None:
             raise click.UsageError("give the new controller's file with -c, or its id with -i", context)
         own = read_own_node(path)
-        client = options.client(context, own.config)
+        client = options.client(context, own.config, changes=True)
         run = ChangeRun(client, options.timeout_ms, timeout_ms, own.config.fetch_timeout_ms, force)
         key, listeners, cluster_id = own.key, own.listeners, own.cluster_id
     if dry_run:
@@ -195,7 +195,7 @@ def remove_controller(
     """
     options: QuorumOptions = context.obj
     directory_id = None if controller_directory_id is None else parse_directory_id(controller_directory_id)
-    client = options.client(context)
+    client = options.client(context, changes=True)
     run = ChangeRun(client, options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS, force)
     quorum = trio.run(run.describe)
     key = _voter_key(quorum, controller_id, directory_id)

@@ -134,7 +134,7 @@ def _update(
     Says of each what became of it.  Raises the error of the last that could not be updated.
     """
     options: QuorumOptions = context.obj
-    client = options.client(context)
+    client = options.client(context, changes=True)
     failures: list[KraftError] = []
     how: dict[str, bool] = {"validate_only": dry_run, "allow_downgrade": what != "upgrade"}
     how |= {"unsafe": True} if unsafe else {}

@@ -57,7 +57,11 @@ def quorum_options(function: Callable[[], None]) -> Callable[..., None]:
     @functools.wraps(function)
     @click.pass_context
     def group(context: click.Context, /, **values: Any) -> None:
-        context.obj = QuorumOptions(**given_nodes(context, values))
+        nodes = given_nodes(context, values)
+        named_by_variable = nodes["bootstrap_controller"] is not None and is_from_variable(
+            context, "bootstrap_controller"
+        )
+        context.obj = QuorumOptions(**nodes, is_from_variable=named_by_variable)
         function()
 
     for option in (
@@ -101,13 +105,20 @@ class QuorumOptions:
     bootstrap_server: str | None
     command_config: str | None
     timeout_ms: int
+    is_from_variable: bool = False
+    """Whether the nodes are those of the variable."""
 
-    def client(self, context: click.Context, config: NodeConfig | None = None) -> AdminClient:
+    def client(self, context: click.Context, config: NodeConfig | None = None, *, changes: bool = False) -> AdminClient:
         """A client for the given nodes, or for those that a node's configuration names.
+
+        If the command `changes` the quorum, and only the variable names that, a note on stderr says so.
 
         Raises UsageError, ConfigError.
         """
-        return AdminClient(self.endpoints(context, config), request_timeout_ms=ANSWER_MS, network=self.network(config))
+        endpoints = self.endpoints(context, config)
+        if changes and self.is_from_variable and endpoints == self.endpoints(context):
+            echo(f"kraft: note: KRAFT_BOOTSTRAP_CONTROLLER names the quorum: {','.join(map(str, endpoints))}", err=True)
+        return AdminClient(endpoints, request_timeout_ms=ANSWER_MS, network=self.network(config))
 
     def network(self, config: NodeConfig | None = None) -> Network:
         """How to connect: as --command-config says, or else as the node does.  Raises ConfigError."""
@@ -125,9 +136,12 @@ class QuorumOptions:
     ) -> tuple[Endpoint, ...]:
         """The nodes to ask: those that the options name, or else `own` and those in a node's configuration.
 
+        The variable may be left from work on another quorum: the configuration wins over it.
+
         Raises UsageError, ConfigError.
         """
-        if self.bootstrap_controller is None and self.bootstrap_server is None and config is not None:
+        is_named = self.bootstrap_controller is not None or self.bootstrap_server is not None
+        if config is not None and (not is_named or self.is_from_variable):
             told = (own, *config.quorum_bootstrap_servers, *(voter.endpoint for voter in config.quorum_voters))
             known = tuple(dict.fromkeys(endpoint for endpoint in told if endpoint is not None))
             if known:

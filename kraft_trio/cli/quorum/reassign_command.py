@@ -64,7 +64,7 @@ def reassign(
         raise click.UsageError("--wait goes only with --to, and not with --dry-run", context)
     options: QuorumOptions = context.obj
     run = Reassigning(
-        ChangeRun(options.client(context), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS),
+        ChangeRun(options.client(context, changes=True), options.timeout_ms, timeout_ms, FETCH_TIMEOUT_MS),
         options.command(options.endpoints(context)),
     )
     if target is None:

@@ -135,7 +135,7 @@ def replace(
     if own is not None and controller_id not in (None, own.key.id):
         raise ConfigError(f"-i {controller_id}: {path} is of node {own.key.id}")
     config = None if own is None else own.config
-    client = options.client(context, config)
+    client = options.client(context, config, changes=True)
     fetch_timeout_ms = FETCH_TIMEOUT_MS if own is None else own.config.fetch_timeout_ms
     run = ChangeRun(client, options.timeout_ms, timeout_ms, fetch_timeout_ms, force)
     replacing = Replacing(

@@ -30,7 +30,7 @@ def transfer_leadership(context: click.Context, voter_id: int, timeout_ms: int) 
 
 
 async def _transfer(options: QuorumOptions, context: click.Context, voter_id: int, timeout_ms: int) -> None:
-    client = options.client(context)
+    client = options.client(context, changes=True)
     before = await described(client, options.timeout_ms)
     if before.leader_id == voter_id:
         echo(f"Nothing to do: node {voter_id} leads epoch {before.leader_epoch}")
