@@ -128,6 +128,8 @@ def _version(*options: str) -> Iterator[str]:
     version = agreed_version(project.read_text(), changelog.read_text(), today, rehearse=rehearse)
     check_tag(version, _commit_of)
     if not rehearse:
+        if f"Until {version} is released" in (REPOSITORY / "README.md").read_text():
+            raise Refused(f"README.md: says what to do until {version} is released; expected no such sentence")
         check_kept(version, _package_of, REPOSITORY / "tests" / "data" / "releases")
     yield version
 
