@@ -58,7 +58,8 @@ def test_a_node_inherits_no_descriptors(server: ForkServer, make_quorum: MakeQuo
     [node] = quorum.nodes.values()
     assert isinstance(node._process, ForkedProcess)
     assert __file__ not in open_files(node.pid)
-    assert not open_files(node.pid) & open_files(server.pid)
+    # libffi may keep its own file open.
+    assert {path for path in open_files(node.pid) & open_files(server.pid) if "/libffi." not in path} == set()
 
 
 def test_a_signal_that_ends_the_process_is_its_exit_code(make_quorum: MakeQuorum) -> None:

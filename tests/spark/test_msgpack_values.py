@@ -73,7 +73,7 @@ def test_classes_of_an_application() -> None:
         (b"\xc1", r"value: b'\xc1' is not MessagePack"),
         (b"", "value: b'' is not MessagePack"),
         (b"\x01\x02", r"value: b'\x01\x02' is not MessagePack"),
-        (b"\x81\x90\x01", r"value: b'\x81\x90\x01' has no place in Python: unhashable type: 'list'"),
+        (b"\x81\x90\x01", r"value: b'\x81\x90\x01' has no place in Python: "),
         ({"n": msgpack.Timestamp(10**15)}, "value: b'"),
         # Since Python 3.12, such a list has a representation.
         (NAME + DEEP, ("value: column n: list of very many in each other, expected int64", "value: column n: [[[[")),

@@ -200,7 +200,7 @@ def test_meta_properties_round_trip() -> None:
         (b" \n\n", "f: only white space, expected version, cluster.id, node.id and directory.id"),
         (b"cluster.id=c\n", "f: version=, expected 0 or 1"),
         (b"version=" + bytes(90), "f: version=90 zero bytes, expected 0 or 1"),
-        (b"version=2\n", "f: version=2, expected 0 or 1"),
+        (b"version=2\n", "f: version=2, expected 0 or 1: start the release that wrote it"),
         (b"version=1\ncluster.id=c\n", "f: node.id=, expected a whole number"),
         (b"version=0\ncluster.id=c\nnode.id=1\n", "f: broker.id=, expected a whole number"),
         (b"version=1\ncluster.id=c\nnode.id=-1\n", "f: node.id=-1"),

@@ -21,6 +21,7 @@ from kraft_trio.storage.directory.known_identity import (
 from kraft_trio.storage.directory.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
+    NewerVersionError,
     decode_meta_properties,
     encode_meta_properties,
 )
@@ -94,7 +95,7 @@ def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None)
     try:
         return decode_meta_properties(path, data)
     except StorageError as error:
-        if node_id is None:
+        if node_id is None or isinstance(error, NewerVersionError):
             raise
         raise StorageError(f"{error}; {_how_to_restore(disk, directory, node_id)}") from error
 

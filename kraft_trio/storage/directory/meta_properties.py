@@ -41,6 +41,10 @@ def encode_meta_properties(properties: MetaProperties) -> bytes:
     return javaproperties.dumps(lines, timestamp=False).encode("latin-1")
 
 
+class NewerVersionError(StorageError):
+    """A newer release has written the file."""
+
+
 def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
     """Read version 1, or 0 with its `broker.id`.  Raises StorageError naming file, key and what was expected."""
     blank = blank_text(data)
@@ -51,6 +55,8 @@ def decode_meta_properties(path: str, data: bytes) -> MetaProperties:
     except ValueError as error:
         raise StorageError(f"{path}: not a .properties file: {error}") from None
     version = fields.get("version", "")
+    if version.isascii() and version.isdecimal() and version not in ("0", "1"):
+        raise NewerVersionError(f"{path}: version={_shown(version)}, expected 0 or 1: start the release that wrote it")
     if version not in ("0", "1"):
         raise StorageError(f"{path}: version={_shown(version)}, expected 0 or 1")
     id_key = "node.id" if version == "1" else "broker.id"

@@ -84,6 +84,13 @@ async def test_a_damaged_file_is_written_again_as_the_message_says(
 
 
 @on_cluster(voters=1)
+async def test_a_file_of_a_newer_release_is_not_to_be_written_again(cluster: Cluster) -> None:
+    machine = await stopped_with_records(cluster)
+    machine.disk.replace_now(META, machine.disk.read_bytes(META).replace(b"version=1", b"version=2"))
+    assert await refusal(cluster) == f"{META}: version=2, expected 0 or 1: start the release that wrote it"
+
+
+@on_cluster(voters=1)
 async def test_a_missing_file_is_written_again_as_the_message_says(cluster: Cluster) -> None:
     """A node has run there: formatting it would give the only copy another name."""
     machine = await stopped_with_records(cluster)
