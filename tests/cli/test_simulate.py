@@ -55,13 +55,17 @@ class TestSeeds:
             on_outcome(Outcome(seeds[0], None, 3600.0, 1.0, ""))
             signal.raise_signal(number)
 
-        before = signal.getsignal(number)
+        # Below nohup, SIGHUP is ignored.
+        before = signal.signal(number, signal.SIG_DFL)
         monkeypatch.setattr("kraft_trio.cli.simulate.run_campaign", run_campaign)
-        assert run(["simulate", "--seeds", "3:6", "--jobs", "2"]) == 130
+        try:
+            assert run(["simulate", "--seeds", "3:6", "--jobs", "2"]) == 130
+            assert signal.getsignal(number) == signal.SIG_DFL
+        finally:
+            signal.signal(number, before)
         told = capsys.readouterr()
         assert told.out.startswith("1 seeds, 1.00 virtual hours in ")
         assert told.err.endswith("interrupted\n")
-        assert signal.getsignal(number) == before
 
     def test_the_end_of_the_terminal_does_not_end_a_campaign_under_nohup(self) -> None:
         before = signal.signal(HANGUP, signal.SIG_IGN)
