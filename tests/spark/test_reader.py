@@ -377,7 +377,8 @@ class TestBadInput:
         (path / "meta.properties").write_text("version=9\n")
         rows = load(path)
         assert column(sound(rows), "offset") == list(range(5))
-        assert column(errors(rows), "error") == [f"{path}/meta.properties: version=9, expected 0 or 1"]
+        error = f"{path}/meta.properties: version=9, expected 0 or 1: start the release that wrote it"
+        assert column(errors(rows), "error") == [error]
 
     @pytest.mark.parametrize(("content", "file"), [("quorum-state", QUORUM_STATE), ("epochs", LEADER_EPOCH_CHECKPOINT)])
     def test_small_files_that_are_damaged(self, tmp_path: Path, content: str, file: str) -> None:
