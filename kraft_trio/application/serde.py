@@ -86,7 +86,7 @@ class MsgpackSerde(Generic[T]):
         Raises ValueError if it is not an attrs class, or if the tag and version are taken.
         """
         if not attrs.has(cls):
-            raise ValueError(f"{getattr(cls, '__name__', repr(cls))} is not an attrs class")
+            raise ValueError(f"{cls.__name__ if isinstance(cls, type) else repr(cls)} is not an attrs class")
         registered = _Registered(cls.__name__ if tag is None else tag, version, cls)
         key = (registered.tag, version)
         if key in self._by_tag or cls in self._by_class:

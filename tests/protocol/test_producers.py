@@ -273,4 +273,5 @@ def test_a_million_producer_ids_take_no_more_memory_than_the_limit() -> None:
             blocks.append(sys.getallocatedblocks() - empty)
     assert len(states) == limit
     assert next(iter(states)).producer_id == 10**6 - limit
-    assert 0 < max(blocks) <= 2 * blocks[0]  # the interpreter keeps some of the first ones for itself
+    # The first ones may be blocks that the interpreter had kept.
+    assert 0 < max(blocks[1:]) <= 1.5 * blocks[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import importlib
 import io
 import re
@@ -171,7 +173,11 @@ def shown(field, value):
 @given(data=st.data())
 def test_what_kio_writes_is_read_and_written_again_as_far_as_our_class_goes(api, version, kind, data):
     entity_type = kio_type(api, version, kind)
-    by_kio = kios_bytes(entity_type, data.draw(st.from_type(entity_type)))
+    entity = data.draw(st.from_type(entity_type))
+    if hasattr(entity, "session_lifetime"):
+        short = entity.session_lifetime % datetime.timedelta(milliseconds=LONGEST_MS)
+        entity = dataclasses.replace(entity, session_lifetime=short)
+    by_kio = kios_bytes(entity_type, entity)
     structure = api.structure(kind, version)
     fields = read_plain(structure, by_kio)
     assert write_plain(structure, fields) == by_kio
