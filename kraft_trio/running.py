@@ -239,6 +239,7 @@ async def _running(
             segment_ms=config.segment_ms,
             max_batch_bytes=max(MIN_LARGEST_BATCH_BYTES, config.max_message_bytes),
             max_producers=config.max_producer_ids,
+            preallocate_bytes=config.preallocate_bytes,
         ),
         now_ms=environment.wall_clock_ms,
         reserve=reserve,

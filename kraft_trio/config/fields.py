@@ -19,6 +19,7 @@ from kraft_trio.config.values import NamedListener, StaticVoter
 from kraft_trio.protocol.kafka_records import AUTOMATIC
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.protocol.waits import LEAST_TIMEOUT_MS
+from kraft_trio.storage.segments.preallocation import DEFAULT_PREALLOCATE_BYTES, MAX_PREALLOCATE_BYTES
 
 _MEBIBYTE = 1024 * 1024
 
@@ -146,6 +147,14 @@ class ConfigFields(LimitFields):
         "Age at which a new log segment begins.",
         default=7 * 24 * 60 * 60 * 1000,
         unit="ms",
+    )
+    preallocate_bytes: int = config_key(
+        "kraft.log.preallocate.bytes",
+        Integer(0, MAX_PREALLOCATE_BYTES),
+        "The newest segment's file grows by zeros to a multiple of this, which makes fsyncs faster; 0: by no zeros "
+        "([why](../explanation/decisions.md#the-active-segment-is-preallocated)).",
+        default=DEFAULT_PREALLOCATE_BYTES,
+        unit="bytes",
     )
     snapshot_max_new_bytes: int = config_key(
         "metadata.log.max.record.bytes.between.snapshots",

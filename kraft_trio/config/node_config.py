@@ -82,6 +82,7 @@ class NodeConfig(ConfigFields):
             fetch_snapshot_max_bytes: int = ...,
             segment_bytes: int = ...,
             segment_ms: int = ...,
+            preallocate_bytes: int = ...,
             snapshot_max_new_bytes: int = ...,
             snapshot_interval_ms: int = ...,
             retention_bytes: int = ...,

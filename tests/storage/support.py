@@ -71,13 +71,19 @@ def open_log(
     segment_bytes: int = 1 << 30,
     max_batch_bytes: int = 1 << 20,
     static_voters: VoterSet = STATIC_VOTERS,
+    preallocate_bytes: int = 0,
 ) -> Log:
     return Log.open(
         disk,
         directory,
         topic_id=TOPIC_ID,
         static_voters=static_voters,
-        config=LogConfig(segment_bytes=segment_bytes, segment_ms=10**9, max_batch_bytes=max_batch_bytes),
+        config=LogConfig(
+            segment_bytes=segment_bytes,
+            segment_ms=10**9,
+            max_batch_bytes=max_batch_bytes,
+            preallocate_bytes=preallocate_bytes,
+        ),
         now_ms=lambda: 0,
     )
 

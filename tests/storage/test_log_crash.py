@@ -22,8 +22,9 @@ class Life:
     The values are of `value_bytes` bytes, and four or five of them make a segment.
     """
 
-    def __init__(self, disk: SimulatedDisk, value_bytes: int) -> None:
+    def __init__(self, disk: SimulatedDisk, value_bytes: int, preallocate_bytes: int) -> None:
         self.disk = disk
+        self.preallocate_bytes = preallocate_bytes
         self.value_bytes = value_bytes
         self.promised: list[bytes] = []
         """The values that sync said are durable, and nothing has truncated since."""
@@ -31,7 +32,8 @@ class Life:
         """Every content that the log has had since; a crash leaves a prefix of one of them."""
 
     def open(self) -> Log:
-        return open_log(self.disk, segment_bytes=5 * self.value_bytes + 220)
+        segment_bytes = 5 * self.value_bytes + 220
+        return open_log(self.disk, segment_bytes=segment_bytes, preallocate_bytes=self.preallocate_bytes)
 
     async def run(self) -> None:
         log = self.open()
@@ -63,13 +65,16 @@ class Life:
 
 @pytest.mark.parametrize("lose", ["all", "some", "reordered"])
 @pytest.mark.parametrize("value_bytes", [40, 600, 1400])
-async def test_what_was_promised_survives_a_crash_at_any_change(value_bytes: int, lose: Loss) -> None:
+@pytest.mark.parametrize("preallocate_bytes", [0, 200, 4096])
+async def test_what_was_promised_survives_a_crash_at_any_change(
+    value_bytes: int, lose: Loss, preallocate_bytes: int
+) -> None:
     crash_at = 0
     while True:
         crash_at += 1
         disk = SimulatedDisk(random.Random(f"{value_bytes}/{crash_at}"))
         disk.crash_at(change(crash_at), lose=lose)
-        life = Life(disk, value_bytes)
+        life = Life(disk, value_bytes, preallocate_bytes)
         try:
             await life.run()
         except StorageFailure:
@@ -87,6 +92,7 @@ async def test_what_was_promised_survives_a_crash_at_any_change(value_bytes: int
         assert values_in(again) == found, where
         again.append_as_leader(batch(b"after"), again.end.epoch + 1)
         await again.close()
+        assert values_in(life.open()) == [*found, b"after"], where
         if not has_crashed:
             break
     assert crash_at > 50

@@ -29,10 +29,11 @@ Batch = tuple[int, int, tuple[bytes, ...], int | None]
 class LogModel(RuleBasedStateMachine):
     """`batches` is all that was appended and not truncated, since offset `base`; the log holds it from its start on."""
 
-    @initialize(seed=st.integers(0, 2**32))
-    def start(self, seed: int) -> None:
+    @initialize(seed=st.integers(0, 2**32), preallocate_bytes=st.sampled_from([0, 100, 4096]))
+    def start(self, seed: int, preallocate_bytes: int) -> None:
         self.disk = SimulatedDisk(random.Random(seed))
-        self.log: Log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
+        self.preallocate_bytes = preallocate_bytes
+        self.log = self.opened()
         self.batches: list[Batch] = []
         self.base = 0
         """Where the newest snapshot ends that took the log's place."""
@@ -40,6 +41,9 @@ class LogModel(RuleBasedStateMachine):
         """Every snapshot that was ever written, and the values that it remembers."""
         self.epoch = 1
         self.follower = False
+
+    def opened(self) -> Log:
+        return open_log(self.disk, segment_bytes=SEGMENT_BYTES, preallocate_bytes=self.preallocate_bytes)
 
     def next_sequence(self) -> int:
         used = [(b[3], len(b[2])) for b in self.batches if b[3] is not None]
@@ -150,7 +154,7 @@ class LogModel(RuleBasedStateMachine):
         self.reopen()
 
     def reopen(self) -> None:
-        self.log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
+        self.log = self.opened()
         assert self.log.synced_end_offset == self.log.end_offset
         newest = self.log.snapshots.newest
         assert self.log.high_watermark == (None if newest is None else newest.offset)

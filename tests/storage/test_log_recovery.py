@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
 from uuid import UUID
 
@@ -33,10 +34,17 @@ from tests.storage.support import (
 
 
 class TestTornTail:
-    @pytest.mark.parametrize("kept", [1, 8, 12, 16, 17, 30, 60, 61, 65, 72])
-    def test_a_last_batch_that_is_cut_is_dropped(self, kept: int) -> None:
+    @pytest.mark.parametrize(
+        ("kept", "preallocated"),
+        [(72, 0), *itertools.product([8, 12, 16, 17, 30, 60, 61, 65, 71], [0, 1, 5000])],
+    )
+    def test_a_last_batch_that_is_cut_is_dropped(self, kept: int, preallocated: int) -> None:
         disk, positions = stopped_disk(b"one", b"two", b"three", synced=2)
-        rewrite(disk, lambda data: data.__delitem__(slice(positions[2] + kept, None)))
+
+        def cut(data: bytearray) -> None:
+            data[positions[2] + kept :] = bytes(preallocated)
+
+        rewrite(disk, cut)
         with structlog.testing.capture_logs() as logs:
             log = open_log(disk)
         assert values_in(log) == [b"one", b"two"]
@@ -55,9 +63,15 @@ class TestTornTail:
         rewrite(disk, zero)
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
-    def test_zeros_behind_the_last_batch_are_dropped(self) -> None:
-        disk, _ = stopped_disk(b"one", b"two")
-        rewrite(disk, lambda data: data.extend(bytes(10_000)))
+    @pytest.mark.parametrize("count", [1, 10_000, 3_000_000])
+    def test_zeros_behind_the_last_batch_are_dropped(self, count: int) -> None:
+        """They were preallocated, or are the begin of an offset; nothing that anybody wrote is lost."""
+        disk, positions = stopped_disk(b"one", b"two")
+        rewrite(disk, lambda data: data.extend(bytes(count)))
+        with structlog.testing.capture_logs() as logs:
+            open_log(disk)
+        assert [entry for entry in logs if entry["log_level"] == "warning"] == []
+        assert len(disk.durable_bytes(FIRST_SEGMENT) or b"") == positions[-1] + len(batch(b"two"))
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
     def test_garbage_behind_the_last_batch_is_dropped(self) -> None:

@@ -51,7 +51,7 @@ class PreviewFile:
             self._below.ensure_readable(position, min(size, self._kept - position))
         return min(self.size(), position + size)
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, preallocate: int = 0) -> None:
         self._written += data
 
     def overwrite(self, position: int, data: Buffer) -> None:

@@ -73,7 +73,7 @@ class SimulatedFile:
     def ensure_readable(self, position: int, size: int) -> int:
         return min(self._size, position + size)
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, preallocate: int = 0) -> None:
         self._check_usable()
         try:
             self._disk.call("append", self._path)
@@ -82,11 +82,15 @@ class SimulatedFile:
                 self._write(self._size, data[: self._disk.random.randint(0, len(data))])
             raise
         room = self._disk.room()
-        if room is not None and room < len(data):
-            self._write(self._size, data[:room])
+        end = self._size + len(data)
+        growth = end - len(self._inode.content)
+        if room is not None and room < growth:
+            self._write(self._size, data[: len(data) - growth + room])
             raise OSError(errno.ENOSPC, "no space left on the simulated disk", self._path)
+        if growth > 0 and (room is None or room >= growth + preallocate):
+            data = bytes(data) + bytes(preallocate)
         self._write(self._size, data)
-        self._size += len(data)
+        self._size = end
         self._disk.done("append", self._path)
 
     def overwrite(self, position: int, data: Buffer) -> None:

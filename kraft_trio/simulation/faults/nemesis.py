@@ -196,7 +196,7 @@ def _make_plan(seed: int, options: PlanOptions) -> Plan:
         observers=tuple(range(voters + 1, voters + observers + 1)),
         witnesses=(voters,) if options.witness else (),
         kraft_version=kraft_version,
-        settings=tuple(sorted(settings.items())),
+        settings=tuple(sorted((settings | _preallocation(seed)).items())),
     )
     return Plan(
         header=header,
@@ -249,6 +249,12 @@ def _settings(source: random.Random) -> dict[str, str]:
         settings["controller.quorum.election.timeout.ms"] = str(timeout_ms)
         settings["controller.quorum.fetch.timeout.ms"] = str(2 * timeout_ms)
     return settings
+
+
+def _preallocation(seed: int) -> dict[str, str]:
+    """Drawn apart, so that it changes nothing else of a seed's plan."""
+    step = random.Random(f"{seed}/preallocation").choice((0, 600, 4096))
+    return {"kraft.log.preallocate.bytes": str(step)}
 
 
 def _longest_timeout_us(settings: Mapping[str, str]) -> int:

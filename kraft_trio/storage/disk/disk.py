@@ -31,7 +31,7 @@ class DiskFile(Protocol):
     def path(self) -> str: ...
 
     def size(self) -> int:
-        """Bytes in the file, unsynced ones included."""
+        """Bytes in the file, unsynced ones included.  When it is opened, all zeros at its end count."""
         ...
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -56,8 +56,12 @@ class DiskFile(Protocol):
         """
         ...
 
-    def append(self, data: Buffer) -> None:
-        """Write all of `data` at the end.  Raises OSError, after which the bytes beyond `size()` are undefined."""
+    def append(self, data: Buffer, preallocate: int = 0) -> None:
+        """Write all of `data` at the end.  Raises OSError, after which the bytes beyond `size()` are undefined.
+
+        If the file has to grow for it, let it grow by up to `preallocate` bytes of zeros more, which `size()` does not
+        count.  Later appends overwrite them, which is synced faster than a new size.  `truncate` cuts them.
+        """
         ...
 
     def overwrite(self, position: int, data: Buffer) -> None:

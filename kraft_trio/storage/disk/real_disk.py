@@ -17,6 +17,7 @@ from kraft_trio.forked import refuse_in_child, when_forked
 from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk.disk import Buffer, parent
 from kraft_trio.storage.disk.disk_threads import DiskThreads
+from kraft_trio.storage.disk.failures import is_disk_full
 from kraft_trio.storage.disk.real_lock import RealLock, lock_file
 from kraft_trio.storage.disk.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors
 from kraft_trio.system import descriptors
@@ -59,6 +60,8 @@ class RealFile:
         self._descriptor = descriptor
         self._threads = threads
         self._size = os.fstat(descriptor).st_size
+        self._end = self._size
+        """Where the file ends for the operating system: behind the zeros."""
         self._sync_lock = threading.Lock()
         self._sync_error: OSError | None = None
         self._syncs_under_way = 0
@@ -125,19 +128,32 @@ class RealFile:
             position += count
         return position
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, preallocate: int = 0) -> None:
         self._check_open()
         size = len(data)
         try:
-            written = os.pwrite(self._descriptor, data, self._size) if size <= _MAX_WRITE_BYTES else 0
-            if written != size:
+            if preallocate and self._size + size > self._end:
+                written = self._write_with_zeros(data, preallocate)
+            else:
+                written = os.pwrite(self._descriptor, data, self._size) if size <= _MAX_WRITE_BYTES else 0
+            if written < size:
                 with memoryview(data) as view:
                     while written < size:
                         part = view[written : written + _MAX_WRITE_BYTES]
                         written += os.pwrite(self._descriptor, part, self._size + written)
         except OSError as error:
             raise self._named(error) from error
+        self._end = max(self._end, self._size + written)
         self._size += size
+
+    def _write_with_zeros(self, data: Buffer, count: int) -> int:
+        """Return how many bytes were written, zeros included; 0 without room for any of them."""
+        try:
+            return os.pwritev(self._descriptor, (data, bytes(count)), self._size)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            return 0
 
     def overwrite(self, position: int, data: Buffer) -> None:
         self._check_open()
@@ -158,7 +174,7 @@ class RealFile:
         if not 0 <= size <= self._size:
             raise ValueError(f"{self._path}: cannot truncate to {size} bytes, the file has {self._size}")
         os.ftruncate(self._descriptor, size)
-        self._size = size
+        self._size = self._end = size
 
     async def sync(self) -> None:
         self._check_open()

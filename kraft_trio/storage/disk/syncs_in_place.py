@@ -8,7 +8,7 @@ from typing import Final
 
 from kraft_trio.storage.disk.disk import DiskFile
 
-LIMIT_NS: Final = 500_000
+LIMIT_NS: Final = 1_000_000
 """The device is fast while its average sync takes less."""
 PAUSE: Final = 64
 """How many syncs are left to the thread before the device is tried again."""

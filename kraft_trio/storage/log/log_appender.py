@@ -15,6 +15,7 @@ from kraft_trio.storage.log.log_state import LogState
 from kraft_trio.storage.log.log_watcher import LogWatcher
 from kraft_trio.storage.segments.leader_epoch_checkpoint import write_leader_epochs
 from kraft_trio.storage.segments.log_append import PlannedBatches
+from kraft_trio.storage.segments.preallocation import DEFAULT_PREALLOCATE_BYTES, zeros_behind
 from kraft_trio.storage.segments.producer_snapshot import write_known_good_point
 from kraft_trio.storage.segments.segment import MAX_RELATIVE_OFFSET
 from kraft_trio.storage.segments.segments import Segments
@@ -35,6 +36,8 @@ class LogConfig:
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
     max_batch_bytes: int = 8 * 1024 * 1024
     """The largest batch that a leader appends.  A follower accepts any batch that its leader has."""
+    preallocate_bytes: int = DEFAULT_PREALLOCATE_BYTES
+    """The active segment grows in steps of this, by zeros; 0: only by what is appended."""
     max_producers: int = DEFAULT_MAX_PRODUCERS
     """Idempotent producers that the log remembers."""
 
@@ -89,7 +92,16 @@ class LogAppender:
                 write_leader_epochs(
                     segments.disk, segments.directory, state.epochs_after(plan), may_skip=is_out_of_descriptors
                 )
-            segments.append(buffer, plan.batches)
+            segments.append(
+                buffer,
+                plan.batches,
+                zeros_behind(
+                    segments.active.size + plan.size,
+                    plan.size,
+                    preallocate_bytes=self._config.preallocate_bytes,
+                    segment_bytes=self._config.segment_bytes,
+                ),
+            )
         except OSError as error:
             raise durability.append_failure(error, plan.size) from error
         try:
@@ -135,6 +147,7 @@ class LogAppender:
         Without a free file descriptor the old segment keeps growing.
         """
         segments = self._segments
+        segments.end_preallocation()
         self._durability.sync_now()
         try:
             segments.roll()
@@ -151,6 +164,7 @@ class LogAppender:
         Raises OSError.
         """
         segments = self._segments
+        segments.end_preallocation()
         try:
             segments.write_indexes()
             write_known_good_point(segments.disk, segments.directory, segments.end_offset, self._state.producers)

@@ -38,6 +38,7 @@ from kraft_trio.storage.disk.partition_files import decode_partition_metadata, e
 from kraft_trio.storage.log.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.segments.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.segments.log_scan import LogScan, ScanEnd, scan_segment
+from kraft_trio.storage.segments.preallocation import has_only_zeros
 from kraft_trio.storage.segments.producer_snapshot import load_known_good_point
 from kraft_trio.storage.segments.recovery_point import RecoveryPoint, RecoveryRecord, read_recovery_point
 from kraft_trio.storage.segments.segment import Segment
@@ -278,6 +279,7 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
     """Cut the last segment after its last whole batch; raise CorruptLogError if the rest may have been synced."""
     segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
+        is_preallocated = has_only_zeros(view, end.position)
         found = find_promised_batch(
             view, end.position, scan.next_offset, scan.latest_epoch, knows_synced_offset=knows_synced_offset
         )
@@ -286,14 +288,15 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
             f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a correct CRC is at position "
             f"{found}, so this is not a torn tail"
         )
-    log.warning(
-        "torn tail cut",
-        file=segment.file.path,
-        position=end.position,
-        size_in_bytes=segment.size - end.position,
-        end_offset=scan.next_offset,
-        reason=end.damage,
-    )
+    if not is_preallocated:
+        log.warning(
+            "torn tail cut",
+            file=segment.file.path,
+            position=end.position,
+            size_in_bytes=segment.size - end.position,
+            end_offset=scan.next_offset,
+            reason=end.damage,
+        )
     segment.file.truncate(end.position)
     segment.file.sync_now()
 

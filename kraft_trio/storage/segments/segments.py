@@ -67,11 +67,11 @@ class Segments:
             for segment, next_offset in zip(self._segments, ends, strict=False)
         ]
 
-    def append(self, buffer: Buffer, batches: Sequence[PlannedBatch]) -> None:
-        """Write batches to the active segment."""
+    def append(self, buffer: Buffer, batches: Sequence[PlannedBatch], preallocate: int = 0) -> None:
+        """Write batches to the active segment.  See `DiskFile.append` for `preallocate`."""
         active = self.active
         position = active.size
-        active.file.append(buffer)
+        active.file.append(buffer, preallocate)
         known_positions = self._known_positions
         if len(known_positions) > _MAX_KNOWN_POSITIONS:
             known_positions.clear()
@@ -84,8 +84,12 @@ class Segments:
             known_positions[batch.last_offset + 1] = position
         self.end_offset = batches[-1].last_offset + 1
 
+    def end_preallocation(self) -> None:
+        """Cut the zeros behind the active segment's last batch."""
+        self.active.file.truncate(self.active.size)
+
     def roll(self) -> None:
-        """Start a new active segment.  The caller has synced the old one.  Blocks for a directory fsync.
+        """Start a new active segment.  The caller has cut and synced the old one.  Blocks for a directory fsync.
 
         If it fails because no file can be opened, nothing has changed.
         """
