@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import attrs
 import click
 import trio
 from rich.console import Console
@@ -19,6 +20,7 @@ from benchmarks import (
     anatomy,
     append,
     builds,
+    disks,
     etcd_cluster,
     failover,
     kv,
@@ -66,6 +68,7 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "kv": kv.measure,
     "append": append.measure,
     "open-loop": open_loop.measure,
+    "disks": disks.measure,
     "sizes": sizes.measure,
     "start-up": startup.measure,
     "builds": builds.measure,
@@ -85,6 +88,9 @@ MEASUREMENTS: dict[str, Callable[[Context], Awaitable[Section | list[Section]]]]
     "spark-campaign": spark_campaign.measure,
     "spark-audit": spark_audit.measure,
 }
+
+ONLY_NAMED = ("timeline", "disks")
+"""Those that draw a picture of the documentation."""
 
 
 @click.command(help="Measure the quorum, compared with etcd if it is installed.  Without names, measure everything.")
@@ -120,7 +126,7 @@ def main(
     if wrong := [text for text in overrides if "=" not in text]:
         raise click.BadParameter(f"{wrong[0]!r}: expected KEY=VALUE", param_hint="--override")
     settings = dict(text.split("=", 1) for text in overrides)
-    chosen = [name for name in MEASUREMENTS if name != "timeline"]
+    chosen = [name for name in MEASUREMENTS if name not in ONLY_NAMED]
     if names and "all" not in names:
         chosen = list(dict.fromkeys(names))
     directory.mkdir(parents=True, exist_ok=True)
@@ -160,8 +166,10 @@ async def _run(
         for name in names:
             say(f"{name}:")
             try:
+                fsync = machine.fsync_times(directory, machine.FSYNC_SECONDS)
                 measured = await MEASUREMENTS[name](context)
-                sections += measured if isinstance(measured, list) else [measured]
+                for section in measured if isinstance(measured, list) else [measured]:
+                    sections.append(section if section.has_own_disks else attrs.evolve(section, fsync=fsync))
             except* BenchmarkError as group:
                 reason = "; ".join(str(error) for error in _leaves(group))
                 say(f"{name} FAILED: {reason}")

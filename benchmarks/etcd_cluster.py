@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -48,16 +49,21 @@ class EtcdCluster:
     directory: Path
     client_ports: dict[int, int]
     peer_ports: dict[int, int]
+    data: Mapping[int, Path]
+    """Where members have their data that have it elsewhere."""
     children: dict[int, Child] = attrs.field(factory=dict)
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, directory: Path, members: int = 3) -> AsyncIterator[EtcdCluster]:
-        """A fresh cluster with a leader, its data below `directory`; stopped on exit."""
+    async def started(
+        cls, directory: Path, members: int = 3, data: Mapping[int, Path] = MappingProxyType({})
+    ) -> AsyncIterator[EtcdCluster]:
+        """A fresh cluster with a leader, its data in `data`, by member, or below `directory`; stopped on exit."""
         await trio.Path(directory).mkdir(parents=True)
         ports = free_ports(2 * members)
         ids = range(1, members + 1)
-        cluster = cls(directory, dict(zip(ids, ports, strict=False)), dict(zip(ids, ports[members:], strict=True)))
+        client_ports, peer_ports = dict(zip(ids, ports, strict=False)), dict(zip(ids, ports[members:], strict=True))
+        cluster = cls(directory, client_ports, peer_ports, data)
         async with stopping(cluster.children):
             for member in ids:
                 await cluster.start(member)
@@ -69,8 +75,9 @@ class EtcdCluster:
         client_url = f"http://127.0.0.1:{self.client_ports[member]}"
         peer_url = f"http://127.0.0.1:{self.peer_ports[member]}"
         peers = ",".join(f"m{other}=http://127.0.0.1:{port}" for other, port in self.peer_ports.items())
+        data = self.data.get(member, self.directory / f"m{member}")
         command = [
-            *(str(_program()), "--name", f"m{member}", "--data-dir", str(self.directory / f"m{member}")),
+            *(str(_program()), "--name", f"m{member}", "--data-dir", str(data)),
             *("--listen-client-urls", client_url, "--advertise-client-urls", client_url),
             *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
             *("--initial-cluster", peers, "--initial-cluster-state", "new"),

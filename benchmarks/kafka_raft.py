@@ -8,9 +8,10 @@ from __future__ import annotations
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 import trio
@@ -37,15 +38,22 @@ class KafkaRaft:
 
     directory: Path
     ports: dict[int, int]
+    data: Mapping[int, Path]
+    """Where nodes have their data that have it elsewhere."""
     children: dict[int, Child] = attrs.field(factory=dict)
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, directory: Path) -> AsyncIterator[KafkaRaft]:
-        """Start a new quorum with its data below `directory`, wait for a leader, and stop the quorum on exit."""
+    async def started(
+        cls, directory: Path, data: Mapping[int, Path] = MappingProxyType({})
+    ) -> AsyncIterator[KafkaRaft]:
+        """Start a new quorum, wait for a leader, and stop the quorum on exit.
+
+        Its data is in `data`, by node, or below `directory`.
+        """
         await trio.Path(directory).mkdir(parents=True)
         await run_to_end(["javac", "-cp", f"{LIBRARIES}/*", "-d", str(directory), str(LOAD)], START_SECONDS)
-        quorum = cls(directory, dict(zip((1, 2, 3), free_ports(3), strict=True)))
+        quorum = cls(directory, dict(zip((1, 2, 3), free_ports(3), strict=True)), data)
         async with stopping(quorum.children):
             for node in quorum.ports:
                 await quorum._start(node)
@@ -63,7 +71,7 @@ class KafkaRaft:
             "controller.quorum.append.linger.ms": 0,
             # A JVM that starts is slow: nobody may take its pauses for a lost leader.
             "controller.quorum.fetch.timeout.ms": 20_000,
-            "log.dirs": self.directory / f"node-{node}",
+            "log.dirs": self.data.get(node, self.directory / f"node-{node}"),
         }
         properties = self.directory / f"node-{node}.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

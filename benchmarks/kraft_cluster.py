@@ -49,13 +49,18 @@ class KraftCluster:
         by_node: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
         python: str | None = None,
         client_tls: ssl.SSLContext | None = None,
+        data: Mapping[int, Path] = MappingProxyType({}),
     ) -> AsyncIterator[KraftCluster]:
         """Start a new quorum with its data below `directory`, wait for a leader, and stop the quorum on exit.
 
         `static_voters` means kraft.version 0 and `controller.quorum.voters`.  `environment` is added to that of the
-        nodes' processes.  `client_tls` is for asking nodes whose overrides give them TLS.
+        nodes' processes.  `client_tls` is for asking nodes whose overrides give them TLS.  `data` has new directories
+        for the data of single nodes.
         """
         await trio.Path(directory).mkdir(parents=True, exist_ok=True)
+        for node_id, elsewhere in data.items():
+            await trio.Path(elsewhere).mkdir(mode=0o700)
+            await trio.Path(directory / f"node-{node_id}").symlink_to(elsewhere)
         quorum = await trio.to_thread.run_sync(
             lambda: Quorum(directory, voters, timeouts=NO_OVERRIDES, static_voters=static_voters)
         )

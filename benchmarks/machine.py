@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import statistics
+import sysconfig
 import threading
 import time
 from importlib import metadata
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import attrs
 
+from benchmarks.measurement import percentile
+
+FSYNC_SECONDS = 0.5
 PACKAGES = ("kraft-trio", "trio", "confluent-kafka", "grpcio")
 
 
@@ -30,7 +34,7 @@ class Machine:
     versions: dict[str, str]
     """Installed versions by name; "not installed" where it is missing."""
     fdatasync_p50_ms: float
-    """Median of appending 1 KiB to a file and fdatasync, in the directory the clusters use."""
+    """Of FsyncTimes before the first measurement, in the directory that the clusters use."""
     fdatasync_p99_ms: float
     round_trip_p50_ms: float
     """Median of sending 1 KiB to another thread over loopback TCP and getting a byte back."""
@@ -41,18 +45,18 @@ class Machine:
 def describe(directory: Path, etcd_version: str | None) -> Machine:
     """Measure the floors in that directory and collect the rest; takes about a second."""
     load_average = os.getloadavg()[0]
-    syncs = sorted(_fdatasync_seconds(directory / "fdatasync-floor", 1000))
+    syncs = fsync_times(directory, FSYNC_SECONDS)
     return Machine(
         processor=_processor(),
         processors=os.cpu_count() or 0,
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         kernel=platform.release(),
-        python=f"{platform.python_version()} ({' '.join(platform.python_build())}, {platform.python_compiler()})",
+        python=_python(),
         file_system=file_system_of(directory),
         load_average=round(load_average, 2),
         versions={name: _version(name) for name in PACKAGES} | {"etcd": etcd_version or "not installed"},
-        fdatasync_p50_ms=round(statistics.median(syncs) * 1000, 3),
-        fdatasync_p99_ms=round(syncs[len(syncs) * 99 // 100] * 1000, 3),
+        fdatasync_p50_ms=syncs.p50_ms,
+        fdatasync_p99_ms=syncs.p99_ms,
         round_trip_p50_ms=round(statistics.median(_round_trip_seconds(2000)) * 1000, 3),
     )
 
@@ -66,6 +70,17 @@ def file_system_of(directory: Path) -> str:
         return "unknown"
     holding = [(mount[1], mount[2]) for mount in mounts if resolved.is_relative_to(mount[1])]
     return max(holding, key=lambda mount: len(mount[0]), default=("", "unknown"))[1]
+
+
+def _python() -> str:
+    build = ", ".join([" ".join(platform.python_build()), platform.python_compiler(), optimization_of_python()])
+    return f"{platform.python_version()} ({build})"
+
+
+def optimization_of_python() -> str:
+    """Say whether this Python was built with profile-guided optimization."""
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    return "PGO" if "--enable-optimizations" in arguments else "no PGO"
 
 
 def _processor() -> str:
@@ -83,19 +98,34 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _fdatasync_seconds(path: Path, count: int) -> list[float]:
-    taken = []
-    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+@attrs.frozen
+class FsyncTimes:
+    """What appending 1 KiB to a file and fdatasync took, as a person measures a disk.  It flushes an ext4 twice."""
+
+    p50_ms: float
+    p99_ms: float
+
+    def __str__(self) -> str:
+        return f"fdatasync of 1 KiB {self.p50_ms:.3f} ms p50, {self.p99_ms:.3f} ms p99"
+
+
+def fsync_times(directory: Path, seconds: float) -> FsyncTimes:
+    """Measure that in a new file of the directory for that long, which is removed."""
+    taken: list[float] = []
+    path = directory / "fdatasync-floor"
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
     try:
-        for _ in range(count):
+        end = time.perf_counter() + seconds
+        while not taken or time.perf_counter() < end:
             began = time.perf_counter()
             os.write(file, b"x" * 1024)
             os.fdatasync(file)
-            taken.append(time.perf_counter() - began)
+            taken.append((time.perf_counter() - began) * 1000)
     finally:
         os.close(file)
         path.unlink()
-    return taken
+    taken.sort()
+    return FsyncTimes(round(percentile(taken, 0.5), 3), round(percentile(taken, 0.99), 3))
 
 
 def _round_trip_seconds(count: int) -> list[float]:

@@ -12,7 +12,7 @@ import attrs
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import Machine
+from benchmarks.machine import FsyncTimes, Machine
 
 
 @attrs.frozen
@@ -43,6 +43,10 @@ class Section:
     data: dict[str, Any] = attrs.field(factory=dict)
     """Everything that was measured, for the JSON file."""
     failed: bool = False
+    fsync: FsyncTimes | None = None
+    """Of the disk of the data, a moment before."""
+    has_own_disks: bool = False
+    """Whether the table itself says how fast its disks were."""
 
     @classmethod
     def not_measured(cls, name: str, reason: str) -> Section:
@@ -69,6 +73,8 @@ class Report:
             for row in section.rows:
                 table.add_row(*row)
             console.print(table)
+            if section.fsync:
+                console.print(f"  before: {section.fsync}", highlight=False)
             for aim in section.aims:
                 style = "green" if aim.met else "bold red"
                 console.print(f"  aim: {aim.text}: {aim.measured} ", f"[{style}]{aim.verdict}[/{style}]")
@@ -108,6 +114,8 @@ def _section_markdown(section: Section) -> list[str]:
     rule = ["---", *["---:"] * (len(section.columns) - 1)]
     lines = [f"## {section.title}", "", section.method, ""]
     lines += [f"| {' | '.join(cells)} |" for cells in (section.columns, rule, *section.rows)]
+    if section.fsync:
+        lines += ["", f"Before it: {section.fsync}."]
     if section.aims:
         lines += ["", *[f"- Aim: {aim.text}: {aim.measured}, **{aim.verdict}**" for aim in section.aims]]
     if section.notes:

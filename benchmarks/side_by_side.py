@@ -91,8 +91,12 @@ async def compare(
     operation: str = "commit",
     load_of: LoadOf | None = None,
     value_bytes: int = VALUE_BYTES,
+    floors: bool = True,
 ) -> dict[str, Measured]:
-    """Run the rounds; the key is OURS or ETCD.  Raises BenchmarkError when an acknowledged record is not in the log."""
+    """Run the rounds; the key is OURS or ETCD.  Raises BenchmarkError when an acknowledged record is not in the log.
+
+    Without `floors`, these are not measured.
+    """
     measured = {OURS: Measured()} | ({ETCD: Measured()} if systems.etcd else {})
     high_watermark_before = await systems.kraft.high_watermark()
     for number in range(rounds):
@@ -104,7 +108,8 @@ async def compare(
             result = await load(operation, seconds)
             into.server_cpu_us.append((cpu_seconds(pids) - cpu_before) / result.all_operations * 1e6)
             into.rounds.append(result)
-            into.floors.append(await load("floor", FLOOR_SECONDS))
+            if floors:
+                into.floors.append(await load("floor", FLOOR_SECONDS))
             context.say(
                 f"{in_flight} in flight, round {number + 1} of {rounds}: {system} p50 {result.p50_ms:.2f} ms, "
                 f"p99 {result.p99_ms:.2f} ms, {result.per_second:,.0f}/s"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,27 +93,6 @@ class SlowDisks:
         self.child.check_running()
         answers = self.child.log.read_text().partition("mounted\n")[2]
         return answers.count("\n") >= self._times_set or None
-
-
-def fsync_times(path: Path, seconds: float) -> tuple[float, float]:
-    """Append 1 KiB and fdatasync again and again for that long; return the median and the p99 in microseconds.
-
-    `path` is a new file, which is removed.  Such an append flushes an ext4 twice.
-    """
-    taken: list[float] = []
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
-    try:
-        end = time.perf_counter() + seconds
-        while not taken or time.perf_counter() < end:
-            began = time.perf_counter()
-            os.write(file, b"x" * 1024)
-            os.fdatasync(file)
-            taken.append((time.perf_counter() - began) * 1e6)
-    finally:
-        os.close(file)
-        path.unlink()
-    taken.sort()
-    return taken[len(taken) // 2], taken[len(taken) * 99 // 100]
 
 
 async def _built() -> Path:

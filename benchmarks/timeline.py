@@ -13,7 +13,7 @@ from benchmarks.kraft_cluster import KraftCluster
 from benchmarks.report import Section
 from benchmarks.timeline_picture import draw, median_append
 
-PICTURE: Final = Path(__file__).parents[1] / "docs" / "commit-timeline.svg"
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "images" / "commit-timeline.svg"
 SECONDS: Final = 120.0
 LEADER: Final = "leader"
 
@@ -39,7 +39,7 @@ async def measure(context: Context) -> Section:
         ),
         columns=("node", "turns of the event loop", "in turns µs", "messages sent", "in fsync µs"),
         rows=tuple(rows),
-        notes=(f"The picture is docs/{PICTURE.name}.",),
+        notes=(f"The picture is docs/images/{PICTURE.name}.",),
     )
 
 
