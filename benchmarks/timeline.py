@@ -20,7 +20,7 @@ LEADER: Final = "leader"
 
 async def measure(context: Context) -> Section:
     appends = context.pick(2000, 400)
-    events = await _events(context, appends)
+    events = await events_of(context, appends, SECONDS)
     PICTURE.write_text(draw(events, LEADER))
     began, ended = median_append(events[LEADER])
     rows = []
@@ -43,8 +43,11 @@ async def measure(context: Context) -> Section:
     )
 
 
-async def _events(context: Context, appends: int) -> dict[str, list[list[Any]]]:
-    """Run the three nodes as load programs; their events, the leader's in the middle."""
+async def events_of(context: Context, appends: int, seconds: float) -> dict[str, list[list[Any]]]:
+    """Run the three nodes as load programs; their events, the leader's in the middle.
+
+    Raises BenchmarkError if the appends take longer than that.
+    """
     with context.fresh_directory("timeline") as directory:
         async with KraftCluster.started(directory, context.overrides) as cluster:
             for node in cluster.node_ids:
@@ -60,6 +63,6 @@ async def _events(context: Context, appends: int) -> dict[str, list[list[Any]]]:
                 for node in (first, last)
             }
             async with stopping(followers):
-                await run_to_end([*commands[leader], "--appends", str(appends)], SECONDS)
+                await run_to_end([*commands[leader], "--appends", str(appends)], seconds)
             names = {first: "follower 1", leader: LEADER, last: "follower 2"}
             return {name: json.loads(files[node].read_text()) for node, name in names.items()}
