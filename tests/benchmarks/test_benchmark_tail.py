@@ -163,7 +163,7 @@ async def test_the_load_program_notes_what_a_node_does(tmp_path: Path) -> None:
     assert recorder._span("metrics", lambda: 5)() == 5
 
     async def take() -> int:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         return 6
 
     assert await recorder._span("snapshot", take)() == 6
