@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -112,7 +113,7 @@ async def open_loop(operations: Iterator[Callable[[], Awaitable[object]]], rate:
 def main(properties: str, overrides: Sequence[str], **options: Any) -> None:
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
-        logger_factory=structlog.PrintLoggerFactory(click.get_text_stream("stderr")),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     settings = dict(text.split("=", 1) for text in overrides)
     click.echo(trio.run(partial(load, properties, settings, **options)).to_json())

@@ -40,6 +40,7 @@ def load(bootstrap: str, value_bytes: int, seconds: float, idempotence: bool, li
         )
         assert kcat.stdin is not None
         sent = 0
+        code: int | str
         try:
             while not sent or time.perf_counter() < began + seconds:
                 kcat.stdin.write(lines)

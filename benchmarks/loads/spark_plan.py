@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import click
@@ -51,7 +52,7 @@ def plan(pattern: str, content: str) -> None:
     began, cpu, read = time.perf_counter(), _cpu_s(), _bytes_read()
     partitions = DirectoryReader({"path": pattern, "content": content}, schema).partitions()
     planned = time.perf_counter()
-    pickler = CloudPickleSerializer()
+    pickler: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
     pickled = sum(len(pickler.dumps(partition)) for partition in partitions)
     click.echo(
         json.dumps(

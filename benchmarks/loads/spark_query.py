@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 import click
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.loads.spark_read import value_bytes

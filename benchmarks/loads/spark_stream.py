@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -73,7 +73,8 @@ def read(bootstrap: str) -> int:
     reader = make_stream_reader(options, schema)
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    return sum(rows.num_rows for partition in reader.partitions(start, end) for rows in reader.read(partition))
+    read: Any = (rows for partition in reader.partitions(start, end) for rows in reader.read(partition))
+    return sum(rows.num_rows for rows in read)
 
 
 def consume(bootstrap: str) -> int:
