@@ -1,7 +1,7 @@
 """Medians and ranges over several runs: `.venv/bin/python -m benchmarks.medians benchmarks/results/*.json`.
 
-Prints Markdown: for each section the runs, with the fdatasync of their time, the rows of ratios, and how often an aim
-was met.  A cell is the median, with the least and the most of the runs in parentheses.
+Prints Markdown: for each section the runs, with the fdatasync of their time, the rows of ratios, or all if it has none,
+and how often an aim was met.  A cell is the median, with the least and the most of the runs in parentheses.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 import click
 
+_RATIO: Final = re.compile(r"\bratio\b")
 _NUMBER: Final = re.compile(r"(\+?-?[0-9][0-9,]*(?:\.[0-9]+)?)( ?[×%]?)")
 
 
@@ -39,7 +40,7 @@ class Run:
 def runs_of(report: dict[str, Any]) -> Iterator[tuple[str, Run]]:
     """The sections of a result file that were measured, by name."""
     machine = report["machine"]
-    when = report["started"][:16] + (" (quick)" if report["quick"] else "")
+    when = f"{report['started'][:16]} UTC{' (quick)' if report['quick'] else ''}"
     for section in report["sections"]:
         if section["failed"]:
             continue
@@ -81,10 +82,13 @@ def table(runs: Sequence[Run], *, all_rows: bool) -> list[str]:
     newest = runs[-1]
     alike = [run for run in runs if run.columns == newest.columns]
     lines = [f"## {newest.title}", ""]
-    lines += [f"- {run.when} UTC, {run.revision}, fdatasync of 1 KiB p50, p99: {run.fsync}" for run in alike]
+    lines += [f"- {run.when}, {run.revision}, fdatasync of 1 KiB p50, p99: {run.fsync}" for run in alike]
     if len(alike) < len(runs):
         lines.append(f"- {len(runs) - len(alike)} more had other columns: left out")
-    names = list(dict.fromkeys(name for run in alike for name in run.rows if all_rows or "ratio" in name))
+    names = list(dict.fromkeys(name for run in alike for name in run.rows))
+    ratios = [name for name in names if _RATIO.search(name)]
+    if ratios and not all_rows:
+        names = ratios
     if names:
         head = [newest.columns[0], "runs", *newest.columns[1:]]
         lines += ["", f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(head) - 1)}"]
@@ -112,7 +116,7 @@ def summary(reports: Sequence[dict[str, Any]], *, all_rows: bool) -> str:
 
 @click.command(help=__doc__)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--all", "all_rows", is_flag=True, help="All rows, not only those of ratios.")
+@click.option("--all", "all_rows", is_flag=True, help="All rows of all sections.")
 def main(files: tuple[Path, ...], all_rows: bool) -> None:
     click.echo(summary([json.loads(file.read_text()) for file in files], all_rows=all_rows), nl=False)
 

@@ -54,8 +54,10 @@ async def events_of(context: Context, appends: int, seconds: float) -> dict[str,
                 await cluster.stop(node)
             first, leader, last = cluster.node_ids
             files = {node: directory / f"events-{node}.json" for node in cluster.node_ids}
+            program = [sys.executable, "-m", "benchmarks.loads.timeline"]
+            overrides = [f"--override={key}={value}" for key, value in context.overrides.items()]
             commands = {
-                node: [sys.executable, "-m", "benchmarks.loads.timeline", str(of.properties), str(files[node])]
+                node: [*program, *overrides, str(of.properties), str(files[node])]
                 for node, of in cluster.quorum.nodes.items()
             }
             followers = {

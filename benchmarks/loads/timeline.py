@@ -182,9 +182,9 @@ class _WaitForProcessor:
         return int(os.pread(self._file, 100, 0).split()[1]) if self._file >= 0 else 0
 
 
-async def run(properties: str, recorder: Recorder, appends: int) -> None:
+async def run(properties: str, overrides: dict[str, str], recorder: Recorder, appends: int) -> None:
     trio.lowlevel.add_instrument(recorder)
-    config = load_config(properties).config
+    config = load_config(properties, overrides).config
     async with open_node(config) as node:
         tune_garbage_collector()  # as a server does
         if appends:
@@ -203,14 +203,16 @@ async def run(properties: str, recorder: Recorder, appends: int) -> None:
 @click.argument("properties")
 @click.argument("events", type=click.Path(path_type=Path))
 @click.option("--appends", type=click.IntRange(0), default=0)
-def main(properties: str, events: Path, appends: int) -> None:
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE")
+def main(properties: str, events: Path, appends: int, overrides: tuple[str, ...]) -> None:
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     recorder = Recorder()
     recorder.watch()
-    trio.run(run, properties, recorder, appends)
+    settings = dict(text.split("=", 1) for text in overrides)
+    trio.run(run, properties, settings, recorder, appends)
     events.write_text(json.dumps(list(recorder.events())))
 
 

@@ -70,6 +70,12 @@ def test_all_rows_and_rows_of_one_name() -> None:
     ]
 
 
+def test_a_section_without_ratios_has_all_rows() -> None:
+    rows = [["leader: garbage collection, generation 0", "0.1", "1"]]
+    text = medians.summary([report("2026-11-29", "0.90", rows=rows)], all_rows=False)
+    assert "| leader: garbage collection, generation 0 | 1 | 0.1 | 1 |" in text
+
+
 def test_an_older_run_has_the_fdatasync_of_its_start() -> None:
     older = report("2026-11-28", "0.90")
     del older["sections"][0]["fsync"], older["sections"][0]["has_own_disks"]

@@ -13,7 +13,7 @@ from benchmarks import __main__ as command
 from benchmarks import etcd_cluster
 from benchmarks.children import BenchmarkError
 from benchmarks.context import Context
-from benchmarks.machine import Machine
+from benchmarks.machine import FsyncTimes, Machine
 from benchmarks.measurement import LoadResult
 from benchmarks.report import Aim, Report, Section, now
 from benchmarks.side_by_side import COLUMNS, ETCD, OURS, Measured, rows_of
@@ -65,6 +65,25 @@ def test_the_summary_names_everything_and_the_missed_aims() -> None:
         assert expected in text
     assert "- Aim: at most 0.5: 1.0, **MISSED**" in text
     assert "- etcd was slow" in text
+
+
+def test_each_table_tells_the_fdatasync_of_its_time() -> None:
+    text = report(section(fsync=FsyncTimes(0.1, 2.5)), section()).markdown()
+    assert text.count("Before it: fdatasync of 1 KiB 0.100 ms p50, 2.500 ms p99.") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [("'--enable-optimizations' '--with-lto'", "PGO"), ("", "no PGO"), (None, "no PGO")]
+)
+def test_the_build_of_python_is_named(monkeypatch: pytest.MonkeyPatch, arguments: str | None, expected: str) -> None:
+    monkeypatch.setattr(command.machine.sysconfig, "get_config_var", lambda name: arguments)
+    assert command.machine.optimization_of_python() == expected
+
+
+def test_a_disk_is_measured_in_a_file_that_goes(tmp_path: Path) -> None:
+    times = command.machine.fsync_times(tmp_path, 0.01)
+    assert 0 <= times.p50_ms <= times.p99_ms
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_json_file_holds_every_number(tmp_path: Path) -> None:
