@@ -222,7 +222,7 @@ def commits_section(measured: list[Measured], method: str) -> Section:
     aimed = [one for one in measured if one.flush.fsync_ms <= AIMED_UP_TO_MS and not one.flush.slow_per_mille]
     one_in_flight, many = ([one for one in aimed if one.in_flight == number] for number in IN_FLIGHT)
     where = f"at each fsync up to {AIMED_UP_TO_MS:.0f} ms"
-    if all(ETCD in one.by_system for one in aimed):
+    if aimed and all(ETCD in one.by_system for one in aimed):
         p50s, p99s = ([one.ratios(ETCD)[column] for one in one_in_flight] for column in (0, 1))
         rates = [one.ratios(ETCD)[2] for one in many]
         aims = [

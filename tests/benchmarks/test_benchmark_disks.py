@@ -62,6 +62,7 @@ def test_the_aims_are_for_fsyncs_that_are_fast_and_steady() -> None:
     assert len(slow) == 2
     ours = [one for flush in slow for one in beside_etcd(flush, p50=5.0, p99=5.0, rate=0.1)]
     assert all(aim.met for aim in commits_section([*beside_etcd(FLUSHES[0]), *ours], "How.").aims)
+    assert not commits_section(ours, "How.").aims
 
 
 def test_a_missing_peer_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
