@@ -15,7 +15,8 @@ from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.disk import DiskFile
 from kraft_trio.storage.disk.real_disk import RealDisk
-from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, PAUSE, SyncsInPlace
+from kraft_trio.storage.disk.syncs_in_place import FOLLOWER_LIMIT_NS as LIMIT_NS
+from kraft_trio.storage.disk.syncs_in_place import LEADER_LIMIT_NS, PAUSE, SyncsInPlace
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
 
@@ -36,12 +37,12 @@ class Device:
         self.syncs += 1
 
 
-def blocked(device: Device, in_place: SyncsInPlace, wanted: int) -> list[bool]:
+def blocked(device: Device, in_place: SyncsInPlace, wanted: int, limit_ns: int = LIMIT_NS) -> list[bool]:
     """Which of so many syncs the event loop waits for."""
     asked = []
     file: DiskFile = device  # type: ignore[assignment]
     for _ in range(wanted):
-        asked.append(in_place.is_fast())
+        asked.append(in_place.is_faster_than(limit_ns))
         if asked[-1]:
             in_place.sync(file)
     return asked
@@ -82,6 +83,18 @@ def test_a_device_that_hung_is_not_tried_twice_in_a_row() -> None:
     assert blocked(device, in_place, PAUSE + 1) == [True, *[False] * PAUSE]
 
 
+def test_each_role_has_its_limit() -> None:
+    device = Device()
+    device.takes_ns = (LIMIT_NS + LEADER_LIMIT_NS) // 2
+    in_place = SyncsInPlace(device.clock_ns)
+    assert all(blocked(device, in_place, 1000))
+    # The same device as a leader's.
+    assert sum(blocked(device, in_place, 1000, LEADER_LIMIT_NS)) < 70
+    assert all(blocked(device, in_place, 1000))
+    device.takes_ns = LEADER_LIMIT_NS // 2
+    assert blocked(device, in_place, 1000, LEADER_LIMIT_NS)[-900:] == [True] * 900
+
+
 def open_log(path: Path, in_place: SyncsInPlace | None) -> Log:
     disk = RealDisk()
     return Log.open(
@@ -110,7 +123,7 @@ async def test_only_a_sync_that_may_block_does_without_the_thread(
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with monkeypatch.context() as watched:
         watched.setattr(real_disk, "sync_data", noting)
-        assert await log.sync(may_block=may_block) == log.synced_end_offset == 1
+        assert await log.sync(in_place_below_ns=LIMIT_NS if may_block else 0) == log.synced_end_offset == 1
     assert len(syncing_threads) == 1
     assert (syncing_threads[0] == threading.get_ident()) == (has_policy and may_block)
     await log.close()
@@ -125,7 +138,7 @@ async def test_a_failure_in_place_poisons_the_log(tmp_path: Path, monkeypatch: p
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     monkeypatch.setattr(real_disk, "sync_data", fails)
     with pytest.raises(StorageFailure, match="Input/output"):
-        await log.sync(may_block=True)
+        await log.sync(in_place_below_ns=LIMIT_NS)
     assert log.poisoned is not None
     assert log.synced_end_offset == 0
     await log.close()
@@ -136,7 +149,7 @@ async def test_a_cancelled_caller_is_cancelled_after_the_sync(tmp_path: Path) ->
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await log.sync(may_block=True)
+        await log.sync(in_place_below_ns=LIMIT_NS)
     assert scope.cancelled_caught
     assert log.synced_end_offset == 1
     await log.close()

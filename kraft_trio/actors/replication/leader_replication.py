@@ -48,6 +48,7 @@ from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.batches.batch import encode_control_batch
 from kraft_trio.storage.batches.control_records import ControlRecord
+from kraft_trio.storage.disk.syncs_in_place import LEADER_LIMIT_NS, MAX_BYTES
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -269,10 +270,14 @@ class LeaderReplication:
 
     async def _sync_appended(self) -> None:
         """Make the leader's own copy durable.  It counts for the high watermark only then."""
+        synced_bytes = 0
         while True:
             await self._appended.wait()
             self._appended = trio.Event()
-            await self._log.sync()
+            size = self._log.size_in_bytes
+            is_small = size - synced_bytes <= MAX_BYTES
+            synced_bytes = size
+            await self._log.sync(in_place_below_ns=LEADER_LIMIT_NS if is_small else 0)
             self._advance_high_watermark()
 
     # The high watermark

@@ -8,8 +8,12 @@ from typing import Final
 
 from kraft_trio.storage.disk.disk import DiskFile
 
-LIMIT_NS: Final = 1_000_000
-"""The device is fast while its average sync takes less."""
+FOLLOWER_LIMIT_NS: Final = 1_000_000
+"""A follower waits while the average sync takes less: it has nothing else to do before its records are durable."""
+LEADER_LIMIT_NS: Final = 250_000
+"""A leader waits while the average sync takes less: then no follower has answered yet."""
+MAX_BYTES: Final = 64 * 1024
+"""The most that is synced in place."""
 PAUSE: Final = 64
 """How many syncs are left to the thread before the device is tried again."""
 _WEIGHT: Final = 8
@@ -26,19 +30,21 @@ class SyncsInPlace:
         self._clock_ns = clock_ns
         self._average_ns = 0
         self._left_to_thread = 0
+        """How many in a row."""
 
-    def is_fast(self) -> bool:
-        """Whether to make the next sync by `sync`.  Counts those that it refuses."""
-        if not self._left_to_thread:
+    def is_faster_than(self, limit_ns: int) -> bool:
+        """Whether to make the next sync by `sync`, at such a limit for the average.  Counts those that it refuses."""
+        if self._average_ns < limit_ns:
             return True
-        self._left_to_thread -= 1
-        return False
+        if self._left_to_thread < PAUSE:
+            self._left_to_thread += 1
+            return False
+        self._left_to_thread = 0
+        self._average_ns = limit_ns // 2
+        return True
 
     def sync(self, file: DiskFile) -> None:
         """Sync a file, and block until the device has answered.  Raises OSError."""
         began_ns = self._clock_ns()
         file.sync_now()
         self._average_ns += (self._clock_ns() - began_ns - self._average_ns) // _WEIGHT
-        if self._average_ns >= LIMIT_NS:
-            self._average_ns = LIMIT_NS // 2
-            self._left_to_thread = PAUSE

@@ -67,7 +67,7 @@ class Durability:
         self.high_watermark_moved = trio.lowlevel.ParkingLot()
         self.committed_news = CommittedNews()
 
-    async def sync(self, *, may_block: bool = False) -> int:
+    async def sync(self, *, in_place_below_ns: int = 0) -> int:
         """See `Log.sync`."""
         self.check_usable()
         end_offset = self._segments.end_offset
@@ -80,8 +80,9 @@ class Durability:
         file = self._segments.active.file
         self._syncs.append(sync)
         try:
-            if may_block and self._in_place is not None and self._in_place.is_fast():
-                self._in_place.sync(file)
+            in_place = self._in_place
+            if in_place_below_ns and in_place is not None and in_place.is_faster_than(in_place_below_ns):
+                in_place.sync(file)
             else:
                 await file.sync()
         except OSError as error:
