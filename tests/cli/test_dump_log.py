@@ -241,7 +241,7 @@ class TestDamage:
         assert captured.err.startswith(f"kraft: error: {path}: ")
         assert captured.err.count("\n") == 1
 
-    @pytest.mark.parametrize("left", [1, 30, 83])
+    @pytest.mark.parametrize("left", [8, 30, 83])
     def test_a_torn_tail_is_measured(self, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int) -> None:
         path = write(tmp_path, KAFKA_LOG[: SECOND_BATCH + left])
         dumped = dump_json(capsys, path, exit_code=1)
@@ -249,6 +249,35 @@ class TestDamage:
         assert (dumped[1]["position"], dumped[1]["invalidBytes"]) == (SECOND_BATCH, left)
         assert run(["dump-log", path]) == 1
         assert f"Found {left} invalid bytes at position {SECOND_BATCH}: " in capsys.readouterr().out
+
+    @pytest.mark.parametrize("zeros", [1, 60, 61, 5000])
+    def test_preallocated_zeros_end_the_log(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], zeros: int
+    ) -> None:
+        """The last batch's own last byte is zero."""
+        path = write(tmp_path, KAFKA_LOG + bytes(zeros))
+        assert [batch["isvalid"] for batch in dump_json(capsys, path)] == [True, True]
+        assert run(["dump-log", path]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.endswith(f"Found {zeros} preallocated bytes at position {len(KAFKA_LOG)}\n")
+        assert captured.err == ""
+
+    @pytest.mark.parametrize(
+        ("name", "data", "later"),
+        [
+            ("00000000000000000000.log", KAFKA_LOG + bytes(100), ["00000000000000000005.log"]),
+            ("00000000000000000000.log", KAFKA_LOG + bytes(100) + b"x", []),
+            ("00000000000000000000.log", KAFKA_LOG + bytes(100) + KAFKA_LOG, []),
+            ("00000000000000000005-0000000001.checkpoint", KAFKA_CHECKPOINT + bytes(100), []),
+        ],
+    )
+    def test_other_zeros_are_damage(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, later: list[str]
+    ) -> None:
+        for one in later:
+            write(tmp_path, b"", one)
+        *_, damage = dump_json(capsys, write(tmp_path, data, name), exit_code=1)
+        assert "magic 0, expected 2" in damage["problem"]
 
     def test_records_that_do_not_decode_under_a_right_crc(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -177,7 +177,7 @@ class TestLog:
         log = await living(disk)
         log.append_as_leader(batch(b"torn"), 2)
         disk.kill()
-        content = disk.read_bytes(LAST)
+        content = disk.read_bytes(LAST)[: 2 * 71 + 72]
         disk.replace_now(LAST, content[:-10])
         report = report_of(disk)
         assert report.problems == []
@@ -185,6 +185,45 @@ class TestLog:
         assert "a torn tail of 62 bytes, which the next start cuts" in report.notes[0]
         disk.replace_now(LAST, content[:-80])
         assert problem_of(disk).startswith(f"{LAST}: position 71: ")
+
+    @pytest.mark.parametrize("last", [b"011", bytes(40)])
+    async def test_preallocated_zeros_are_a_note(self, last: bytes) -> None:
+        """A batch may end in zeros, too: they belong to it."""
+        disk = SimulatedDisk()
+        log = await living(disk, last=last)
+        position = sum(len(batch) for _, batch in log.iter_batches(12, 14))
+        disk.kill()
+        size = len(disk.read_bytes(LAST))
+        assert position < size
+        read: list[int] = []
+        assert check_partition(disk, DIRECTORY, read.append).problems == []
+        assert sum(read) == bytes_to_read(disk, DIRECTORY)
+        note = f"{LAST}: position {position}: {size - position} preallocated bytes of zeros, which the next start cuts"
+        assert note in report_of(disk).notes
+        assert report_of(disk).log_end == OffsetAndEpoch(14, 2)
+
+    async def test_zeros_in_place_of_what_was_synced(self) -> None:
+        disk = SimulatedDisk()
+        await living(disk)
+        disk.kill()
+        content = disk.read_bytes(LAST)
+        disk.replace_now(LAST, content[:71] + bytes(len(content) - 71))
+        assert problem_of(disk) == f"{LAST}: position 71: batch at position 71: magic 0, expected 2"
+
+    async def test_zeros_before_the_last_segment_or_before_other_bytes(self) -> None:
+        disk = await stopped()
+        sealed = f"{DIRECTORY}/{9:020d}.log"
+        whole = disk.read_bytes(sealed)
+        disk.replace_now(sealed, whole + bytes(100))
+        end = len(whole)
+        assert problem_of(disk) == f"{sealed}: position {end}: batch at position {end}: magic 0, expected 2"
+        disk.replace_now(sealed, whole)
+        end = len(disk.read_bytes(LAST))
+        disk.replace_now(LAST, disk.read_bytes(LAST) + bytes(100) + b"x")
+        assert [note for note in report_of(disk).notes if note.endswith("which the next start cuts")] == [
+            f"{LAST}: position {end}: batch at position {end}: magic 0, expected 2; a torn tail of 101 bytes, which "
+            "the next start cuts"
+        ]
 
     async def test_a_missing_end(self) -> None:
         disk = await stopped()
@@ -238,7 +277,7 @@ class TestLog:
         await log.sync()
         report = report_of(disk)
         assert report.problems == []
-        assert report.notes == [
+        assert report.notes[1:] == [
             f"{DIRECTORY}/leader-epoch-checkpoint: says epoch 1 from 0, epoch 2 from 1, the log says epoch 1 from 0; "
             "the next start rewrites it"
         ]
@@ -376,6 +415,11 @@ class TestComparison:
             disk.replace_now(LAST, disk.read_bytes(LAST)[:71])
 
         assert await self.pair(shorter) is None
+
+        def preallocated(disk: SimulatedDisk) -> None:
+            disk.replace_now(LAST, disk.read_bytes(LAST) + bytes(5000))
+
+        assert await self.pair(preallocated) is None
 
     @pytest.mark.parametrize(("path", "position", "offset"), [(LAST, 71, 13), (f"{DIRECTORY}/{9:020d}.log", 0, 9)])
     async def test_the_first_different_batch_is_named(self, path: str, position: int, offset: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from kraft_trio.application.named_object import object_named, refusal
-from kraft_trio.cli.logs.log_dump import Damage, DumpedBatch, DumpedRecord, dump_file
+from kraft_trio.cli.logs.log_dump import Damage, DumpedBatch, DumpedItem, DumpedRecord, Preallocated, dump_file
 from kraft_trio.cli.logs.record_text import bytes_field, headers_field, printable
 from kraft_trio.cli.terminal.json_option import json_option
 from kraft_trio.cli.terminal.output import echo_line, field
@@ -95,19 +95,21 @@ def _check_name(path: str) -> None:
         raise ConfigError(f"{path or '--files: an empty name'}: expected a .log or .checkpoint file")
 
 
-def _noting_problems(
-    path: str, dump: Iterable[DumpedBatch | Damage], problems: list[str], bar: Bar
-) -> Iterator[DumpedBatch | Damage]:
+def _noting_problems(path: str, dump: Iterable[DumpedItem], problems: list[str], bar: Bar) -> Iterator[DumpedItem]:
     for item in dump:
-        bar.advance(item.invalid_bytes if isinstance(item, Damage) else item.header.size_in_bytes)
-        if item.problem is not None:
+        match item:
+            case Damage():
+                bar.advance(item.invalid_bytes)
+            case Preallocated():
+                bar.advance(item.size_in_bytes)
+            case DumpedBatch():
+                bar.advance(item.header.size_in_bytes)
+        if not isinstance(item, Preallocated) and item.problem is not None:
             problems.append(f"{path}: {item.problem}")
         yield item
 
 
-def _text_lines(
-    path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool, serde: Serde | None
-) -> Iterator[str]:
+def _text_lines(path: str, dump: Iterable[DumpedItem], skip_records: bool, serde: Serde | None) -> Iterator[str]:
     yield f"Dumping {path}"
     if match := _FILE_NAME.match(path.rpartition("/")[2]):
         offset, epoch = match[1], match[2]
@@ -120,6 +122,9 @@ def _text_lines(
     for item in dump:
         if isinstance(item, Damage):
             yield f"Found {item.invalid_bytes} invalid bytes at position {item.position}: {item.problem}"
+            continue
+        if isinstance(item, Preallocated):
+            yield f"Found {item.size_in_bytes} preallocated bytes at position {item.position}"
             continue
         yield _batch_line(item)
         if item.problem is not None:
@@ -160,10 +165,10 @@ def _decoded(record: Record, serde: Serde) -> dict[str, str]:
         return {"payload": printable(record.value), "undecodable": str(error)}
 
 
-def _json_lines(
-    path: str, dump: Iterable[DumpedBatch | Damage], skip_records: bool, serde: Serde | None
-) -> Iterator[str]:
+def _json_lines(path: str, dump: Iterable[DumpedItem], skip_records: bool, serde: Serde | None) -> Iterator[str]:
     for item in dump:
+        if isinstance(item, Preallocated):
+            continue
         fields: dict[str, Any] = {"file": path, "position": item.position}
         if isinstance(item, Damage):
             fields["invalidBytes"] = item.invalid_bytes

@@ -5,6 +5,7 @@ The names are those of kafka-dump-log.  The file is mapped instead of loaded, be
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,7 +28,9 @@ from kraft_trio.storage.batches.control_records import (
     decode_control_record,
 )
 from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.disk.partition_files import LOG, offsets_of
 from kraft_trio.storage.disk.real_disk import RealDisk
+from kraft_trio.storage.segments.preallocation import has_only_zeros
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
@@ -75,7 +78,18 @@ class Damage:
     problem: str
 
 
-def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBatch | Damage]:
+@attrs.frozen
+class Preallocated:
+    """The zeros from `position` to the end of a log's last segment, where the node appends next."""
+
+    position: int
+    size_in_bytes: int
+
+
+DumpedItem = DumpedBatch | Damage | Preallocated
+
+
+def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedItem]:
     """Yield the batches of a file in order.  With `metadata_frames`, decode values as Kafka's metadata records.
 
     A complete batch with a bad CRC or bad records carries its problem, and the dump continues after it.  Anything that
@@ -83,7 +97,22 @@ def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedBat
     """
     opened: DiskFile = RealDisk().open_to_read(path)
     with closing(opened) as file, file.view() as buffer:
-        yield from _dump_buffer(file, buffer, metadata_frames)
+        for item in _dump_buffer(file, buffer, metadata_frames):
+            if isinstance(item, Damage) and _may_be_preallocated(path):
+                file.ensure_readable(item.position, item.invalid_bytes)
+                if has_only_zeros(buffer, item.position):
+                    yield Preallocated(item.position, item.invalid_bytes)
+                    return
+            yield item
+
+
+def _may_be_preallocated(path: str) -> bool:
+    """Whether it is a segment, and no later one is beside it."""
+    directory, name = os.path.split(path)
+    if not name.endswith(LOG):
+        return False
+    segments = offsets_of(os.listdir(directory or os.curdir), LOG)
+    return not offsets_of([name], LOG) or offsets_of([name], LOG) == segments[-1:]
 
 
 def _dump_buffer(file: DiskFile, buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBatch | Damage]:
