@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Iterator, Sequence
+from unittest import mock
 
 import attrs
 import pytest
@@ -10,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_trio.errors import StorageError
+from kraft_trio.spark.decoding import scan as scan_module
 from kraft_trio.spark.decoding.boundary import Boundary, boundary_at
-from kraft_trio.spark.decoding.byte_source import MemorySource
+from kraft_trio.spark.decoding.byte_source import FileSource, MemorySource
 from kraft_trio.spark.decoding.damage import Damage
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.part import FileEnd, Part, scan_part
@@ -241,6 +245,75 @@ def test_a_file_that_has_grown_since_it_was_divided() -> None:
         found += _told(iter(part))
     assert found == whole(data)
     assert ends == [FileEnd(len(data), attrs.evolve(FIRST, base_offset=40, epoch=1))]
+
+
+@settings(max_examples=sizes.examples(50))
+@given(logs(), st.integers(1, 3000), st.integers(1, 2000))
+def test_preallocated_zeros_are_the_end_however_the_file_is_divided(log: list[bytes], zeros: int, part: int) -> None:
+    data = b"".join(log)
+    source = MemorySource("f", data + bytes(zeros))
+    parts = [
+        Part(start, min(start + part, source.size), source.size, FIRST, may_be_preallocated=True)
+        for start in range(0, source.size, part)
+    ]
+    found = [one for some in parts for one in scan_part(source, some)]
+    assert _told(iter(found)) == whole(data)
+    [end] = [one for one in found if isinstance(one, FileEnd)]
+    assert end.position == len(data)
+
+
+def test_zeros_before_other_bytes_or_in_a_segment_that_is_not_the_last_are_damage() -> None:
+    data = batch(0, [b"a"])
+    for content, may_be_preallocated in ((data + bytes(600), False), (data + bytes(600) + b"x", True)):
+        part = Part(0, len(content), len(content), FIRST, may_be_preallocated)
+        [damage] = [one for one in scan_part(MemorySource("f", content), part) if isinstance(one, Damage)]
+        assert (damage.position, damage.size) == (len(data), len(content) - len(data))
+
+
+@attrs.define
+class Growing:
+    """A preallocated file, into which a running node writes before each read: up to the positions in `ends`."""
+
+    data: bytes
+    size: int
+    ends: Iterator[int]
+    path: str = "f"
+    written: int = 0
+
+    def read_at(self, position: int, size: int) -> bytes:
+        self.written = next(self.ends, self.written)
+        content = self.data[: self.written] + bytes(self.size - self.written)
+        return content[position : position + size]
+
+
+@settings(max_examples=sizes.examples(200))
+@given(st.lists(st.integers(0, 2), max_size=30), st.integers(1, 1000))
+def test_what_a_running_node_writes_meanwhile_is_no_damage(steps: list[int], chunk_bytes: int) -> None:
+    ends = [*itertools.accumulate(len(batch(at, [b"v" * 60])) for at in range(40))]
+    data = b"".join(batch(at, [b"v" * 60]) for at in range(40))
+    counts = itertools.accumulate(steps)
+    source = Growing(data, len(data) + 700, (ends[min(39, count)] for count in counts))
+    with mock.patch.object(scan_module, "FIRST_CHUNK_BYTES", chunk_bytes):
+        found = [*scan_part(source, Part(0, source.size, source.size, FIRST, may_be_preallocated=True))]
+    end = found[-1]
+    assert isinstance(end, FileEnd)
+    assert end.position in (0, *ends)
+    assert _told(iter(found)) == whole(data[: end.position])
+
+
+def test_a_batch_of_which_a_read_finds_a_part_is_read_again() -> None:
+    data = batch(0, [b"a"]) + batch(1, [b"b" * 100])
+    source = Growing(data, 5000, iter([len(data) - 50] * 8 + [len(data)]))
+    found = [*scan_part(source, Part(0, source.size, source.size, FIRST, may_be_preallocated=True))]
+    assert _told(iter(found)) == whole(data)
+
+
+def test_a_file_that_is_cut_meanwhile_ends_there() -> None:
+    """Its node has stopped, and cut the zeros."""
+    data = batch(0, [b"a"])
+    found = [*scan_part(FileSource("f", 5000, io.BytesIO(data)), Part(0, 5000, 5000, FIRST, may_be_preallocated=True))]
+    assert _told(iter(found)) == whole(data)
+    assert found[-1] == FileEnd(len(data), attrs.evolve(FIRST, base_offset=1, epoch=1))
 
 
 def test_one_part_reaches_the_end_where_the_last_batch_is_larger_than_parts() -> None:

@@ -45,6 +45,10 @@ def snapshot(values: list[list[bytes | None]], timestamp_ms: int) -> bytes:
     return b"".join(made)
 
 
+def without_owner(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("directory", "node", "directory_id")}
+
+
 class TestReading:
     def test_every_replica_of_a_glob(self, tmp_path: Path) -> None:
         for node in (1, 2, 3):
@@ -179,9 +183,11 @@ class TestReading:
         path = make_node(tmp_path, 1, (0, data))
         assert load(path, maxPartitionBytes="50000") == load(path)
 
-    def test_a_plan_reads_no_data(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It reads names and sizes, and who owns each directory."""
-        path = make_node(tmp_path, 1, (0, numbered(0, 10_000)))
+    def test_a_plan_reads_no_data_but_the_end_of_a_divided_log(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It reads names and sizes, who owns each directory, and whether the last segment ends in zeros."""
+        path = make_node(tmp_path, 1, (0, numbered(0, 10_000)), (10_000, numbered(10_000, 20_000)))
         (path / PARTITION / f"{0:020d}.index").write_bytes(b"nonsense")
         (path / PARTITION / f"{9:020d}-0000000001.checkpoint").write_bytes(snapshot([[b"v"]], 5))
         (path / PARTITION / QUORUM_STATE).touch()
@@ -191,6 +197,10 @@ class TestReading:
         monkeypatch.setattr(LocalFiles, "open", lambda files, name: opened.append(name) or open_file(files, name))
         for content in CONTENTS:
             assert reader_of(path, content=content, maxPartitionBytes="10000").partitions()
+        assert {*opened} == {f"{path}/meta.properties", f"{path}/{PARTITION}/{10_000:020d}.log"}
+        opened.clear()
+        for content in CONTENTS:
+            assert reader_of(path, content=content).partitions()
         assert {*opened} == {f"{path}/meta.properties"}
 
     def test_a_split_snapshot_ends_once(self, tmp_path: Path) -> None:
@@ -311,6 +321,35 @@ class TestBadInput:
         assert column(sound(rows), "offset") == list(range(10))
         size = len(data) - len(numbered(0, 10))
         assert column(errors(rows), "error") == [f"a batch of {size} bytes, {size - 5} are left"]
+
+    @pytest.mark.parametrize("zeros", [1, 61, 600, 300_000])
+    def test_preallocated_zeros_are_the_end_of_the_log(self, tmp_path: Path, zeros: int) -> None:
+        """They are no rows, however the file is divided; the last record ends in zeros, too."""
+        data = numbered(0, 1000) + batches(1000, [[b"\0" * 100]])
+        path = make_node(tmp_path, 1, (0, data + bytes(zeros)))
+        other = make_node(tmp_path, 2, (0, data))
+        (path / PARTITION / QUORUM_STATE).touch()
+        for content in ("records", "batches", "control"):
+            rows = load(path, content=content, mode="FAILFAST")
+            assert [without_owner(row) for row in rows] == [without_owner(row) for row in load(other, content=content)]
+            assert load(path, content=content, maxPartitionBytes="10000") == rows
+
+    def test_zeros_do_not_make_tasks(self, tmp_path: Path) -> None:
+        """A boundary among them would move while the node writes."""
+        data = numbered(0, 1000)
+        path = make_node(tmp_path, 1, (0, data + bytes(300_000)))
+        tasks = reader_of(path, content="batches", maxPartitionBytes="10000").partitions()
+        assert len(tasks) == -(-len(data) // 10_000)
+
+    def test_other_zeros_are_damage(self, tmp_path: Path) -> None:
+        data = numbered(0, 20)
+        sealed = make_node(tmp_path, 1, (0, data + bytes(600)), (20, numbered(20, 30)))
+        [error] = errors(load(sealed))
+        assert (error["position"], error["error"]) == (len(data), "magic 0, expected 2; 600 bytes of zeros to the end")
+        followed = make_node(tmp_path, 2, (0, data + bytes(600) + numbered(20, 30)))
+        rows = load(followed)
+        [error] = errors(rows)
+        assert (error["position"], column(sound(rows), "offset")) == (len(data), list(range(30)))
 
     def test_a_file_that_is_no_log(self, tmp_path: Path) -> None:
         path = make_node(tmp_path, 1, (0, b"these are words and no batches\n" * 10), (20, numbered(20, 30)))

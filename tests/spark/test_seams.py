@@ -146,7 +146,7 @@ class TestDamageIsToldOnce:
 
     def test_the_next_segments_first_header_is_garbage(self, tmp_path: Path) -> None:
         """Its bytes at the epoch's place are no epoch."""
-        path = make_node(tmp_path, 1, (0, numbered(0, 10, epoch=2)), (10, bytes(100)))
+        path = make_node(tmp_path, 1, (0, numbered(0, 10, epoch=2)), (10, bytes(99) + b"x"))
         assert [segment for segment, _, _ in told(load(path))] == [10]
 
     def test_a_batch_has_a_wrong_base_offset(self, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ class Damage:
     """Expectation for what follows it."""
     is_batch: bool
     """Whether it is a single batch with a readable header and a known end."""
+    is_only_zeros: bool = False
+    """Whether it has nothing but zeros, up to the end."""
 
 
 def damage_at(source: ByteSource, position: int, end: int, expectation: Expectation) -> Damage:
@@ -41,6 +43,7 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
     Without such a batch, the rest of the file is lost.  Raises OSError.
     """
     error, header = _what_is_wrong(source, position, end, expectation)
+    is_only_zeros = header is None and has_only_zeros(source, position, end)
     # If the base offset of the batch before is damaged, the lower one of both may be right.
     allowed = [expectation.base_offset]
     if expectation.other_base_offset is not None:
@@ -55,13 +58,13 @@ def damage_at(source: ByteSource, position: int, end: int, expectation: Expectat
             if _is_begun(source, after, end, next_offset):
                 following = attrs.evolve(following, base_offset=next_offset, is_exact=True)
                 return Damage(position, header.size_in_bytes, error, following, is_batch=True)
-    found = _find_batch(source, position + 1, end, following)
+    found = None if is_only_zeros else _find_batch(source, position + 1, end, following)
     if found is None:
         is_batch = header is not None and position + header.size_in_bytes == end
         after = position if header is None else position + header.size_in_bytes
-        if end - after >= SECTOR_BYTES and _has_only_zeros(source, after, end):
+        if end - after >= SECTOR_BYTES and (is_only_zeros or has_only_zeros(source, after, end)):
             error = f"{error}; {end - after} bytes of zeros to the end"
-        return Damage(position, end - position, error, following, is_batch)
+        return Damage(position, end - position, error, following, is_batch, is_only_zeros)
     return Damage(position, found - position, error, following, is_batch=False)
 
 
@@ -107,7 +110,10 @@ def _is_begun(source: ByteSource, position: int, end: int, base_offset: int) -> 
     return len(data) == _OFFSET.size and _OFFSET.unpack(data)[0] == base_offset
 
 
-def _has_only_zeros(source: ByteSource, start: int, end: int) -> bool:
+def has_only_zeros(source: ByteSource, start: int, end: int) -> bool:
+    """Whether nothing but zeros is there, or nothing at all: the file may be shorter by now.  Raises OSError."""
+    if any(source.read_at(start, min(HEADER_BYTES, end - start))):
+        return False
     parts = (source.read_at(at, min(_WINDOW_BYTES, end - at)) for at in range(start, end, _WINDOW_BYTES))
     return all(part.count(0) == len(part) for part in parts)
 

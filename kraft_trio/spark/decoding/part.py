@@ -26,11 +26,13 @@ class Part:
     """Size for which the file was divided.  If the file has grown, its last part extends to the end."""
     of_file: Expectation
     """Expectation for the file's first batch."""
+    may_be_preallocated: bool = False
+    """Whether zeros up to the file's end are no damage."""
 
 
 @attrs.frozen
 class FileEnd:
-    """The end of a file, which its last part reaches."""
+    """The end of a file, or of what is written in it, which its last part reaches."""
 
     position: int
     expectation: Expectation
@@ -57,6 +59,9 @@ def scan_part(
     end = source.size if is_last else stop
     expectation = start.expectation
     for found in scan(source, start.position, source.size, expectation, stop=end):
+        if isinstance(found, Damage) and found.is_only_zeros and part.may_be_preallocated:
+            end = found.position
+            break
         expectation = found.expectation
         yield _up_to(end, found, source.path)
     if is_last:

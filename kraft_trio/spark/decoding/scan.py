@@ -76,7 +76,8 @@ def scan(
     """Yield the batches from `start` to `end`, which are positions where batches begin, or the source's end.
 
     With `stop`, nothing is yielded that begins there or later.  What is found up to there is the same as without it.
-    Memory holds about `chunk_bytes`, or one batch.  Raises OSError.
+    Memory holds about `chunk_bytes`, or one batch.  A running node writes over the zeros at the end of its file: what
+    has changed since it was read is read again.  Raises OSError.
     """
     position = start
     stop = end if stop is None else min(stop, end)
@@ -92,13 +93,16 @@ def scan(
             size = min(2 * size, chunk_bytes)
             continue
         damage = damage_at(source, position, end, expectation)
+        size = first_size
+        judged = chunk if position + damage.size == end else chunk[:HEADER_BYTES]
+        if not damage.error or source.read_at(position, len(judged)) != judged:
+            continue
         if damage.is_batch:
             yield _damaged_batch(source, damage)
         else:
             yield damage
         position += damage.size
         expectation = damage.expectation
-        size = first_size
 
 
 def _read_chunk(source: ByteSource, position: int, end: int, size: int) -> tuple[bytes, Ints]:

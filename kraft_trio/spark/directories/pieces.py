@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 import attrs
 
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.spark.decoding.batch_filter import NO_END, BatchFilter
 from kraft_trio.spark.decoding.expectation import Expectation
-from kraft_trio.spark.directories.files import join
+from kraft_trio.spark.directories.files import files_of, join
 from kraft_trio.spark.directories.replicas import Replica, StoredFile
 from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
 
@@ -18,6 +19,7 @@ MOST_TASKS = 100_000
 """A query has about this many tasks at most: Spark's driver keeps all of them in memory."""
 _OPEN_BYTES = 256 * 1024
 """Opening a file costs as much as reading so many bytes."""
+_WINDOW_BYTES = 1024 * 1024
 
 
 class Kind(enum.Enum):
@@ -59,13 +61,18 @@ class Piece:
     """The segment that must continue the file; None for the last one."""
 
     @property
+    def may_be_preallocated(self) -> bool:
+        """Whether zeros at the file's end are space for appends: a node cuts them when it seals a segment."""
+        return self.kind is Kind.SEGMENT and self.next_segment is None
+
+    @property
     def cost_bytes(self) -> int:
         """Approximate cost of reading it, including the cost of opening a file."""
         return self.end - self.start + _OPEN_BYTES
 
 
 def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, target_bytes: int) -> Iterator[Piece]:
-    """The pieces to read for the content, from the names and sizes of files alone.
+    """The pieces to read for the content, from the names and sizes of files, and the ends of large last segments.
 
     Anything that cannot be opened is a piece too, which the reader reports.  A row of `content=snapshots` has the
     SHA-256 of its file, which cannot be put together from those of parts, so such a file is one piece.
@@ -128,7 +135,25 @@ def _segments_in(
 def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
     """Parts of at least this many bytes."""
     count = max(1, whole.end // target_bytes)
+    if count > 1 and whole.may_be_preallocated:
+        # A running node writes over the zeros.  Tasks that find a boundary there, one before and one after, differ.
+        count = min(count, max(1, -(-_end_before_zeros(whole.path, whole.end) // target_bytes)))
     for number in range(count):
         is_last = number == count - 1
         end = whole.end if is_last else (number + 1) * target_bytes
         yield attrs.evolve(whole, start=number * target_bytes, end=end)
+
+
+def _end_before_zeros(path: str, size: int) -> int:
+    """The position after the last byte that is not zero."""
+    try:
+        with closing(files_of(path).open(path)) as file:
+            for end in range(size, 0, -_WINDOW_BYTES):
+                start = max(0, end - _WINDOW_BYTES)
+                file.seek(start)
+                written = file.read(end - start).rstrip(b"\0")
+                if written:
+                    return start + len(written)
+            return 0
+    except OSError:
+        return size  # The task that reads it tells.

@@ -131,7 +131,7 @@ def _rows_of_batches(piece: Piece, plan: ReadPlan, rows: Rows) -> Iterator[pa.Re
             yield snapshot_row(source, piece.snapshot_id, rows)
             return
         has_footer = False
-        part = Part(piece.start, piece.end, piece.file_size, piece.expectation)
+        part = Part(piece.start, piece.end, piece.file_size, piece.expectation, piece.may_be_preallocated)
         for found in scan_part(source, part):
             if isinstance(found, FileEnd):
                 yield from _rows_of_end(piece, found, has_footer, rows)
