@@ -76,20 +76,31 @@ def two_clusters_begin_with_the_same_leader_change(backup: Backup) -> None:
             row.update(voter_ids=[4], granting_voters=[4])
 
 
-@breaks("log_ends_in_zeros")
-def zeros_follow_the_last_batch(backup: Backup) -> None:
+def _zeros_follow_the_last_batch(backup: Backup, error: str) -> None:
     row = backup.last_batch(3)
     after = {**dict.fromkeys(row), **{name: row[name] for name in PLACE}, "position": row["position"] + row["size"]}
-    zeros = "magic 0, expected 2; 61440 bytes of zeros to the end"
-    backup.tables["batches"].append({**after, "size": 61440, "error": zeros})
+    backup.tables["batches"].append({**after, "size": 61440, "error": f"{error}; 61440 bytes of zeros to the end"})
 
 
 @breaks("log_ends_in_zeros")
-def a_log_is_nothing_but_zeros(backup: Backup) -> None:
+def zeros_follow_the_last_batch_and_a_segment_follows_them(backup: Backup) -> None:
+    backup.find("replicas", 3).update(last_segment=backup.last_batch(3)["last_offset"] + 1)
+    _zeros_follow_the_last_batch(backup, "magic 0, expected 2")
+
+
+@breaks("log_ends_in_zeros")
+def a_sealed_segment_is_nothing_but_zeros(backup: Backup) -> None:
     first = backup.find("batches", 4, base_offset=0)
     backup.remove(4, "batches", "control")
     zeros = {"position": 0, "size": 61440, "error": "magic 0, expected 2; 61440 bytes of zeros to the end"}
     backup.tables["batches"].append({**dict.fromkeys(first), **{name: first[name] for name in PLACE}, **zeros})
+    backup.find("replicas", 4).update(last_segment=first["segment"] + 1)
+
+
+@breaks("log_torn_tail")
+def zeros_follow_a_torn_batch(backup: Backup) -> None:
+    """It was written over preallocated ones."""
+    _zeros_follow_the_last_batch(backup, "CRC is 1, its header says 2")
 
 
 @breaks("log_has_records")
