@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.command import KraftProcess, start_kraft
+from harness.segments import written_bytes
 from harness.waiting import WAIT_SECONDS, Overdue, wait_until
 from kraft_trio.protocol.types import Endpoint
 
@@ -150,8 +151,8 @@ class NodeProcess:
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def log_bytes(self) -> bytes:
-        """Return the partition's log on disk, segment after segment."""
-        return b"".join(path.read_bytes() for path in sorted(self.partition_directory.glob("*.log")))
+        """Return the partition's log on disk, segment after segment, without what is preallocated in the last one."""
+        return b"".join(written_bytes(path) for path in sorted(self.partition_directory.glob("*.log")))
 
     def quorum_state_bytes(self) -> bytes:
         return (self.partition_directory / "quorum-state").read_bytes()

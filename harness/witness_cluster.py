@@ -17,6 +17,7 @@ from harness.kafka import HOME, java
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import random_uuid
+from harness.segments import written_bytes
 from kraft_trio.errors import NetworkError, ProtocolError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint, Endpoints, ReplicaKey
 from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, decode_meta_properties
@@ -269,7 +270,7 @@ class WitnessCluster:
         while True:
             paths = sorted((self.folder(node_id) / f"{CLUSTER_METADATA}-0").glob("*.log"))
             with suppress(FileNotFoundError):  # The node may delete the oldest meanwhile.
-                return b"".join(path.read_bytes() for path in paths)
+                return b"".join(map(written_bytes, paths))
 
     def batches(self, node_id: int) -> dict[int, bytes]:
         """The batches of the log on disk, by base offset."""

@@ -22,6 +22,7 @@ import attrs
 import click
 
 from harness.quorum import Quorum
+from harness.segments import written_size
 from harness.waiting import wait_patiently, wait_until
 from scripts.common.run import running
 from scripts.common.verdict import Verdict
@@ -255,9 +256,9 @@ def _wait_for_rows(quorum: Quorum, query: Query, size: int) -> None:
 
 
 def _log_bytes(quorum: Quorum) -> int:
-    """The size of the longest log on disk."""
+    """How much is written in the longest log."""
     segments = {node.id: node.directory.glob("*-0/*.log") for node in quorum.nodes.values()}
-    return max(sum(segment.stat().st_size for segment in found) for found in segments.values())
+    return max(sum(written_size(segment) for segment in found) for found in segments.values())
 
 
 def _kill(kind: str, quorum: Quorum, query: Query, choose: random.Random) -> None:

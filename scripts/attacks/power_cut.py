@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.node import NodeProcess
+from harness.segments import written_bytes
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers
 from scripts.attacks.arena import Arena
 from scripts.attacks.requests import produce_frame
@@ -39,8 +40,10 @@ def hostile_batch(base_offset: int, leader_epoch: int) -> bytes:
 def tear(node: NodeProcess, leader_epoch: int, size: int) -> None:
     """Leave the start of such a batch behind the last one, as a power cut does."""
     segment = max(node.partition_directory.glob("*.log"))
-    *_, (_, last) = iter_headers(segment.read_bytes())
+    written = written_bytes(segment)
+    *_, (_, last) = iter_headers(written)
     torn = hostile_batch(last.base_offset + last.last_offset_delta + 1, leader_epoch)
     assert size < len(torn)
-    with segment.open("ab") as log:
+    with segment.open("r+b") as log:
+        log.seek(len(written))
         log.write(torn[:size])

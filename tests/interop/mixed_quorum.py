@@ -14,6 +14,7 @@ from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import ASK_AGAIN, NO_TOPIC_ID, PRODUCE_BY_NAME, random_uuid
 from harness.raw_connection import RawConnection
+from harness.segments import written_bytes
 from harness.waiting import wait_until
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
@@ -307,7 +308,7 @@ def _request(value: str) -> ProduceRequest:
 
 
 def log_of(partition: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
+    return b"".join(written_bytes(path) for path in sorted(partition.glob("*.log")))
 
 
 def batches_of(partition: Path) -> dict[int, bytes]:

@@ -11,7 +11,8 @@ from harness.kafka import java
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import STEADY, random_uuid
-from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text
+from harness.segments import written_bytes
+from kraft_trio.protocol.types import Endpoint, ReplicaKey, directory_id_from_text, directory_id_to_text
 
 JVM_SECONDS = 90
 TOPIC = "__raft_performance_test"
@@ -21,20 +22,28 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 class RaftServer:
-    """A TestRaftServer, which begins as an observer."""
+    """A TestRaftServer, which begins as an observer, or goes on where a killed node of ours was."""
 
     def __init__(
-        self, directory: Path, bootstrap: str, node_id: int = 9, settings: Mapping[str, object] | None = None
+        self,
+        directory: Path,
+        bootstrap: str,
+        node_id: int = 9,
+        settings: Mapping[str, object] | None = None,
+        *,
+        in_place_of: NodeProcess | None = None,
     ) -> None:
-        [port] = free_ports(1)
-        self.endpoint = Endpoint("127.0.0.1", port)
-        self.directory = directory / "kafka"
-        directory_id = random_uuid()
-        self.key = ReplicaKey(node_id, directory_id_from_text(directory_id))
+        if in_place_of is None:
+            [port] = free_ports(1)
+            self.endpoint = Endpoint("127.0.0.1", port)
+            self.directory = directory / "kafka"
+            self.key = ReplicaKey(node_id, directory_id_from_text(random_uuid()))
+        else:
+            self.endpoint, self.directory, self.key = in_place_of.endpoint, in_place_of.directory, key_of(in_place_of)
         properties = directory / "kafka.properties"
         all_settings = {
             "process.roles": "controller",
-            "node.id": node_id,
+            "node.id": self.key.id,
             "listeners": f"CONTROLLER://{self.endpoint}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": bootstrap,
@@ -43,7 +52,7 @@ class RaftServer:
         }
         properties.write_text("".join(f"{key}={value}\n" for key, value in all_settings.items()))
         self._log = directory / "kafka.out"
-        options = ["--config", str(properties), "--replica-directory-id", directory_id]
+        options = ["--config", str(properties), "--replica-directory-id", directory_id_to_text(self.key.directory_id)]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(java("kafka.tools.TestRaftServer", *options), stdout=log, stderr=log)
 
@@ -85,7 +94,7 @@ def start_ours(directory: Path, node_id: int = 1, bootstrap: str = "", clients: 
 
 def our_bytes(node: NodeProcess) -> bytes:
     """What is in the node's log."""
-    return b"".join(path.read_bytes() for path in sorted(node.directory.glob(f"{TOPIC}-0/*.log")))
+    return b"".join(written_bytes(path) for path in sorted(node.directory.glob(f"{TOPIC}-0/*.log")))
 
 
 def key_of(node: NodeProcess) -> ReplicaKey:
