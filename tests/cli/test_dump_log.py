@@ -15,7 +15,7 @@ import pytest
 
 from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.cli import run
-from kraft_trio.cli.logs.log_dump import control_fields
+from kraft_trio.cli.logs.log_dump import DumpedBatch, control_fields, dump_file
 from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
@@ -261,6 +261,20 @@ class TestDamage:
         captured = capsys.readouterr()
         assert captured.out.endswith(f"Found {zeros} preallocated bytes at position {len(KAFKA_LOG)}\n")
         assert captured.err == ""
+
+    @pytest.mark.parametrize("is_cut", [True, False])
+    def test_a_node_that_runs_meanwhile(self, tmp_path: Path, is_cut: bool) -> None:
+        """It has cut the zeros, or written over them and further, when the dump comes there."""
+        path = Path(write(tmp_path, KAFKA_LOG + bytes(5000)))
+        dump = dump_file(str(path))
+        first = next(dump)
+        more = b"" if is_cut else encode_batch([NewRecord(bytes(9000))], timestamp_ms=0)
+        path.write_bytes(KAFKA_LOG + more)
+        if is_cut:
+            write(tmp_path, b"", "00000000000000000005.log")
+        items = [first, *dump]
+        assert all(isinstance(item, DumpedBatch) and item.problem is None for item in items)
+        assert len(items) == (2 if is_cut else 3)
 
     @pytest.mark.parametrize(
         ("name", "data", "later"),

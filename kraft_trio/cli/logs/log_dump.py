@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -36,6 +36,7 @@ from kraft_trio.wire.metadata_frame import decode_metadata_frame
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _END_MARKER = struct.Struct(">hi")
 _SEQUENCES = 2**31
+_WINDOW_BYTES = 1024 * 1024
 
 
 @attrs.frozen
@@ -95,15 +96,33 @@ def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedIte
     A complete batch with a bad CRC or bad records carries its problem, and the dump continues after it.  Anything that
     is not a batch ends the dump.  Raises OSError when the file cannot be read.
     """
-    opened: DiskFile = RealDisk().open_to_read(path)
-    with closing(opened) as file, file.view() as buffer:
-        for item in _dump_buffer(file, buffer, metadata_frames):
-            if isinstance(item, Damage) and _may_be_preallocated(path):
-                file.ensure_readable(item.position, item.invalid_bytes)
-                if has_only_zeros(buffer, item.position):
-                    yield Preallocated(item.position, item.invalid_bytes)
-                    return
-            yield item
+    position: int | None = 0
+    while position is not None:
+        opened: DiskFile = RealDisk().open_to_read(path)
+        with closing(opened) as file, file.view() as buffer:
+            position = yield from _dump_opened(path, file, buffer, position, metadata_frames)
+
+
+def _dump_opened(
+    path: str, file: DiskFile, buffer: memoryview, position: int, metadata_frames: bool
+) -> Generator[DumpedItem, None, int | None]:
+    """Returns where to go on after opening the file again: its node runs, and has written more or cut the zeros."""
+    for item in _dump_buffer(file, buffer, position, metadata_frames):
+        if isinstance(item, Damage):
+            is_preallocated = _has_only_zeros(file, item.position) and _may_be_preallocated(path)
+            if os.path.getsize(path) != len(buffer):
+                return item.position
+            if is_preallocated:
+                yield Preallocated(item.position, item.invalid_bytes)
+                return None
+        yield item
+    return None
+
+
+def _has_only_zeros(file: DiskFile, position: int) -> bool:
+    """What is mapped may have been cut."""
+    parts = (file.read_at(at, _WINDOW_BYTES) for at in range(position, file.size(), _WINDOW_BYTES))
+    return all(has_only_zeros(memoryview(part), 0) for part in parts)
 
 
 def _may_be_preallocated(path: str) -> bool:
@@ -115,13 +134,13 @@ def _may_be_preallocated(path: str) -> bool:
     return not offsets_of([name], LOG) or offsets_of([name], LOG) == segments[-1:]
 
 
-def _dump_buffer(file: DiskFile, buffer: memoryview, metadata_frames: bool) -> Iterator[DumpedBatch | Damage]:
-    position = 0
+def _dump_buffer(
+    file: DiskFile, buffer: memoryview, position: int, metadata_frames: bool
+) -> Iterator[DumpedBatch | Damage]:
     while position < len(buffer):
         left = len(buffer) - position
-        file.ensure_readable(position, HEADER_BYTES)
         try:
-            header = peek_header(buffer, position)
+            header = peek_header(file.read_at(position, HEADER_BYTES), named_position=position)
         except ProtocolError as error:
             yield Damage(position, left, str(error))
             return
