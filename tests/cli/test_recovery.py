@@ -185,6 +185,7 @@ async def test_after_a_crash_in_the_middle_it_can_be_done_again(cluster: Cluster
         with pytest.raises(StorageError, match="is the only voter already: start it"):
             await recovered(machine)
     assert point > 10
+    machine.device.insert(machine.disk)
     node = await machine.start()
     await cluster.wait_for_leader()
     assert node is not None

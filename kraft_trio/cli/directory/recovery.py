@@ -220,7 +220,10 @@ def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
         topic_id=config.topic_id,
         static_voters=config.static_voter_set(),
         config=LogConfig(
-            segment_bytes=config.segment_bytes, segment_ms=config.segment_ms, max_producers=config.max_producer_ids
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            preallocate_bytes=0,  # It appends once.
+            max_producers=config.max_producer_ids,
         ),
         now_ms=lambda: now_ms,
     )
