@@ -15,7 +15,8 @@ import pytest
 
 from kraft_trio.application.serde import MsgpackSerde
 from kraft_trio.cli import run
-from kraft_trio.cli.logs.log_dump import DumpedBatch, control_fields, dump_file
+from kraft_trio.cli.logs import log_dump
+from kraft_trio.cli.logs.log_dump import DumpedBatch, Preallocated, control_fields, dump_file
 from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.errors import ProtocolError
 from kraft_trio.protocol.types import ReplicaKey, directory_id_from_text, directory_id_to_text
@@ -28,6 +29,7 @@ from kraft_trio.storage.batches.control_records import (
     SnapshotHeader,
     VotersRecord,
 )
+from kraft_trio.storage.disk.disk import DiskFile
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 # A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
@@ -275,6 +277,25 @@ class TestDamage:
         items = [first, *dump]
         assert all(isinstance(item, DumpedBatch) and item.problem is None for item in items)
         assert len(items) == (2 if is_cut else 3)
+
+    def test_a_batch_that_is_written_while_the_zeros_are_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = Path(write(tmp_path, KAFKA_LOG + bytes(5000)))
+        more = encode_batch([NewRecord(b"value")], timestamp_ms=0)
+        real = log_dump._has_only_zeros
+
+        def meanwhile(file: DiskFile, position: int) -> bool:
+            monkeypatch.setattr(log_dump, "_has_only_zeros", real)
+            with path.open("r+b") as written:
+                written.seek(len(KAFKA_LOG))
+                written.write(more)
+            return real(file, position)
+
+        monkeypatch.setattr(log_dump, "_has_only_zeros", meanwhile)
+        *batches, zeros = dump_file(str(path))
+        assert all(isinstance(item, DumpedBatch) and item.problem is None for item in batches)
+        assert (len(batches), zeros) == (3, Preallocated(len(KAFKA_LOG + more), 5000 - len(more)))
 
     @pytest.mark.parametrize(
         ("name", "data", "later"),

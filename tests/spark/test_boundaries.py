@@ -308,6 +308,17 @@ def test_a_batch_of_which_a_read_finds_a_part_is_read_again() -> None:
     assert _told(iter(found)) == whole(data)
 
 
+def test_a_batch_that_reaches_beyond_the_former_end_is_left_to_the_next_query() -> None:
+    """The file ended in zeros when it was opened."""
+    data = batch(0, [b"a"]) + batch(1, [b"b" * 100])
+    size = len(data) - 50
+    part = Part(0, size, size, FIRST, may_be_preallocated=True)
+    found = [*scan_part(FileSource("f", size, io.BytesIO(data)), part)]
+    assert _told(iter(found)) == whole(batch(0, [b"a"]))
+    [damage] = [one for one in scan_part(MemorySource("f", data[:size]), part) if isinstance(one, Damage)]
+    assert damage.position == len(batch(0, [b"a"])), "it is torn if nothing is behind it"
+
+
 def test_a_file_that_is_cut_meanwhile_ends_there() -> None:
     """Its node has stopped, and cut the zeros."""
     data = batch(0, [b"a"])

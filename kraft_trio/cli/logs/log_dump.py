@@ -77,6 +77,8 @@ class Damage:
     position: int
     invalid_bytes: int
     problem: str
+    header: bytes = b""
+    """The bytes that were to be a header."""
 
 
 @attrs.frozen
@@ -110,7 +112,7 @@ def _dump_opened(
     for item in _dump_buffer(file, buffer, position, metadata_frames):
         if isinstance(item, Damage):
             is_preallocated = _has_only_zeros(file, item.position) and _may_be_preallocated(path)
-            if os.path.getsize(path) != len(buffer):
+            if os.path.getsize(path) != len(buffer) or file.read_at(item.position, HEADER_BYTES) != item.header:
                 return item.position
             if is_preallocated:
                 yield Preallocated(item.position, item.invalid_bytes)
@@ -139,14 +141,15 @@ def _dump_buffer(
 ) -> Iterator[DumpedBatch | Damage]:
     while position < len(buffer):
         left = len(buffer) - position
+        data = file.read_at(position, HEADER_BYTES)
         try:
-            header = peek_header(file.read_at(position, HEADER_BYTES), named_position=position)
+            header = peek_header(data, named_position=position)
         except ProtocolError as error:
-            yield Damage(position, left, str(error))
+            yield Damage(position, left, str(error), data)
             return
         if header.size_in_bytes > left:
             problem = f"batch at position {position}: {left} bytes are left, it has {header.size_in_bytes}"
-            yield Damage(position, left, problem)
+            yield Damage(position, left, problem, data)
             return
         file.ensure_readable(position, header.size_in_bytes)
         yield _dump_batch(buffer, position, header, metadata_frames)

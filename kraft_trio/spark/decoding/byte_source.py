@@ -19,7 +19,10 @@ class ByteSource(Protocol):
         ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only at the end.  Raises OSError."""
+        """Up to `size` bytes from `position`; fewer only at the end.  Raises OSError.
+
+        Beyond `size` is what has been written since.
+        """
         ...
 
 

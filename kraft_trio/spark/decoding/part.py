@@ -59,13 +59,22 @@ def scan_part(
     end = source.size if is_last else stop
     expectation = start.expectation
     for found in scan(source, start.position, source.size, expectation, stop=end):
-        if isinstance(found, Damage) and found.is_only_zeros and part.may_be_preallocated:
+        if part.may_be_preallocated and isinstance(found, Damage) and _is_end(source, found):
             end = found.position
             break
         expectation = found.expectation
         yield _up_to(end, found, source.path)
     if is_last:
         yield FileEnd(end, expectation)
+
+
+def _is_end(source: ByteSource, damage: Damage) -> bool:
+    """Whether it is what is preallocated, or a batch that a running node has written beyond the end meanwhile.
+
+    A node that runs has cut a torn tail before it wrote anything.
+    """
+    reaches_end = damage.position + damage.size == source.size
+    return damage.is_only_zeros or (reaches_end and bool(source.read_at(source.size, 1)))
 
 
 @attrs.frozen
