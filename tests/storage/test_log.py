@@ -19,6 +19,7 @@ from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import Appended, LogConfig
 from tests.storage.support import (
     DIRECTORY,
+    FIRST_SEGMENT,
     KAFKAS_VOTERS,
     STATIC_VOTERS,
     TOPIC_ID,
@@ -341,3 +342,46 @@ class TestProducers:
         assert isinstance(reopened.producers.check(7, 1, 6, 2), Accept)
         await reopened.close()
         assert open_log(disk).producers.check(7, 1, 4, 2) == Duplicate(6, 7)
+
+
+class TestNewest:
+    """What was appended last is read from memory, as it is in the file."""
+
+    def test_it_is_what_the_file_has_whoever_appended_it(self) -> None:
+        disks = SimulatedDisk(), SimulatedDisk()
+        leader, follower = map(open_log, disks)
+        for value in (b"one", b"two", b"three"):
+            offset = leader.end_offset
+            leader.append_as_leader(bytearray(batch(value)), 3)
+            follower.append_as_follower(leader.read(offset, 1000))
+            for log, disk in zip((leader, follower), disks, strict=True):
+                data = log.read(offset, 1000)
+                assert (disk.peek(FIRST_SEGMENT) or b"").endswith(data)
+                assert next(iter_headers(data))[1].base_offset == offset
+
+    def test_a_limit_or_a_size_that_excludes_it_counts(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one") + batch(b"two"), 1)
+        first = len(batch(b"one"))
+        assert len(log.read(0, 1000)) == 2 * first
+        assert len(log.read(0, first)) == first
+        assert len(log.read(0, 1000, 1)) == first
+
+    def test_it_is_forgotten_with_what_is_truncated(self) -> None:
+        log = open_log(SimulatedDisk())
+        log.append_as_leader(batch(b"one"), 1)
+        log.append_as_leader(batch(b"two"), 1)
+        assert log.read(1, 1000)
+        log.truncate_to(1)
+        assert log.read(1, 1000) == b""
+        log.append_as_leader(batch(b"other"), 2)
+        assert values_in(log) == [b"one", b"other"]
+        assert log.read(1, 1000) == log.read(0, 1000)[len(batch(b"one")) :]
+
+    def test_a_new_segment_begins_with_its_own(self) -> None:
+        log = open_log(SimulatedDisk(), segment_bytes=100)
+        for number in range(4):
+            log.append_as_leader(batch(b"%d" % number * 20), 1)
+            assert next(iter_headers(log.read(number, 1000)))[1].base_offset == number
+        assert values_in(log) == [b"%d" % number * 20 for number in range(4)]

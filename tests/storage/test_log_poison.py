@@ -225,8 +225,9 @@ class TestPoison:
 
     async def test_a_read_that_fails_says_so_and_poisons_nothing(self) -> None:
         disk = SimulatedDisk()
-        log = log_of(1, disk=disk)
+        log = log_of(1, 1, disk=disk)
         disk.fail("read_at")
+        assert log.read(2, 1000), "what was appended last is in memory"
         with pytest.raises(StorageFailure, match="cannot read the log"):
             log.read(0, 1000)
         assert log.poisoned is None

@@ -59,6 +59,10 @@ MESSAGES_PER_TURN: Final = 256
 """How many requests are served before other tasks run."""
 
 
+APPENDS_SYNCED_IN_PLACE: Final = 2
+"""With more appends under way, the leader has other things to do while the disk works."""
+
+
 class LeaderReplication:
     """Replication of one epoch that this node leads; built for the epoch and never reused.
 
@@ -275,9 +279,9 @@ class LeaderReplication:
             await self._appended.wait()
             self._appended = trio.Event()
             size = self._log.size_in_bytes
-            is_small = size - synced_bytes <= MAX_BYTES
+            is_little = size - synced_bytes <= MAX_BYTES and len(self._appends) <= APPENDS_SYNCED_IN_PLACE
             synced_bytes = size
-            await self._log.sync(in_place_below_ns=LEADER_LIMIT_NS if is_small else 0)
+            await self._log.sync(in_place_below_ns=LEADER_LIMIT_NS if is_little else 0)
             self._advance_high_watermark()
 
     # The high watermark

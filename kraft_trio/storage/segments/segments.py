@@ -24,6 +24,7 @@ _FRAME = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
 _MAX_KNOWN_POSITIONS = 8192
+_MAX_NEWEST_BYTES = 64 * 1024
 
 
 class Segments:
@@ -45,6 +46,9 @@ class Segments:
         self.end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
         """Positions in the active segment, by the offset of the batch that starts, or will start, there."""
+        self._newest: bytes | bytearray = b""
+        """What was appended last, unless it is large, for the replicas that read it next."""
+        self._newest_offset = -1
         self.retired: list[str] = []
         """Renamed files of dropped segments and snapshots, still to be deleted.  The next open deletes them, too."""
 
@@ -82,6 +86,9 @@ class Segments:
             note_batch(position, size, batch.last_offset, batch.max_timestamp_ms)
             position += size
             known_positions[batch.last_offset + 1] = position
+        self._newest_offset = -1
+        if len(buffer) <= _MAX_NEWEST_BYTES and isinstance(buffer, bytes | bytearray):
+            self._newest, self._newest_offset = buffer, self.end_offset
         self.end_offset = batches[-1].last_offset + 1
 
     def end_preallocation(self) -> None:
@@ -146,6 +153,7 @@ class Segments:
             self.disk.sync_directory(self.directory)
             self._remove_indexes(self.active)
         segment.truncate(position, offset)
+        self._newest_offset = -1
         self.end_offset = offset
         self._known_positions = {offset: position}
 
@@ -178,6 +186,7 @@ class Segments:
         self._segments = [self.active]
         self._base_offsets = [offset]
         self._starts = [0]
+        self._newest_offset = -1
         self.end_offset = offset
         self._known_positions = {offset: 0}
 
@@ -192,8 +201,11 @@ class Segments:
         """Return whole batches from the one that contains `offset`, up to `limit` (exclusive); both are in the log.
 
         As many as fit in `max_bytes`, but at least one; empty if the first one ends beyond the limit.  Checks each
-        CRC, so that no damaged batch is returned.  Raises CorruptLogError.
+        CRC of what it reads from the file, so that no damaged batch is returned.  Raises CorruptLogError.
         """
+        if offset == self._newest_offset and limit == self.end_offset and len(self._newest) <= max_bytes:
+            self._newest = bytes(self._newest)
+            return self._newest
         known_positions = self._known_positions
         segment = self.active
         position = known_positions.get(offset)
