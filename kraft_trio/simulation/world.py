@@ -43,9 +43,6 @@ REPORTED_EVENTS: Final = 60
 DEAD_PORT: Final = 9
 """Where no node ever listens."""
 
-PREALLOCATE_BYTES: Final = "4096"
-"""The default of `kraft.log.preallocate.bytes` here: files stay small, and grow often."""
-
 EPOCH_MS: Final = 1_700_000_000_000
 """The time on every wall clock, in milliseconds since 1970, when a run begins."""
 
@@ -236,7 +233,7 @@ class World:
             "controller.quorum.voters" if is_static else "controller.quorum.bootstrap.servers": ",".join(named),
             "metadata.log.dir": "/data",
             "kraft.metrics.interval.ms": "0",
-            "kraft.log.preallocate.bytes": PREALLOCATE_BYTES,
+            "kraft.log.preallocate.bytes": "0",  # A full disk is full for the next append, too.
             "kraft.witness": str(node_id in self.setup.witnesses).lower(),
             **self.setup.settings,
             **self._written_keys.get(node_id, {}),

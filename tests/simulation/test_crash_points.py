@@ -19,7 +19,7 @@ from kraft_trio.storage.disk.partition_files import PRODUCER_SNAPSHOT
 from tests.storage.support import values_in
 from tests.support import sizes
 
-SETUP = Setup(seed=3, settings={"metadata.log.segment.bytes": "1024"}, started=())
+SETUP = Setup(seed=3, settings={"metadata.log.segment.bytes": "1024", "kraft.log.preallocate.bytes": "600"}, started=())
 VICTIM = 1
 """The node that leads first, with this seed, as long as nothing happens to it."""
 OFF_S = 0.3

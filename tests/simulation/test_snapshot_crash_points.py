@@ -32,6 +32,7 @@ SETUP = Setup(
     observers=1,
     settings={
         "metadata.log.segment.bytes": "1024",
+        "kraft.log.preallocate.bytes": "600",
         SNAPSHOTS_KEY: "1000000",
         "metadata.max.retention.bytes": "0",
         "controller.quorum.fetch.snapshot.max.bytes": "400",

@@ -23,9 +23,6 @@ MOST_ROLES = 1000
 QUIET_SEARCH = {"controller.quorum.retry.backoff.ms": "100"}
 """Nodes that know no leader ask for one more seldom than by default: half of the work before the first election."""
 
-NO_ROOM_AHEAD = {"kraft.log.preallocate.bytes": "0"}
-"""A full disk is full for the next append, too."""
-
 
 def on_cluster(**fields: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Let pytest run an async test whose first parameter is a Cluster, made by the fields of a Setup.

@@ -19,7 +19,7 @@ from kraft_trio.storage.segments.log_append import PlannedBatch
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
-from tests.support.on_cluster import NO_ROOM_AHEAD, on_cluster
+from tests.support.on_cluster import on_cluster
 from tests.support.raw_client import batch_of
 
 
@@ -97,7 +97,7 @@ async def test_sequences_hold_among_batches_that_arrive_together(cluster: Cluste
     assert values_in(leader) == [b"0", b"1", b"other", b"2"]
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_a_failed_write_answers_all_of_its_batches(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

@@ -13,10 +13,10 @@ from kraft_trio.simulation.script.steps import disk
 from kraft_trio.storage.disk.disk import join
 from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE
 from tests.support.logs import values_in
-from tests.support.on_cluster import NO_ROOM_AHEAD, on_cluster
+from tests.support.on_cluster import on_cluster
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_a_leader_hands_over_before_it_ends(cluster: Cluster) -> None:
     """Nobody has to wait for a fetch timeout, and what was acknowledged is everywhere."""
     leader = await cluster.wait_for_leader()
@@ -44,7 +44,7 @@ async def test_a_leader_hands_over_before_it_ends(cluster: Cluster) -> None:
     assert DISK_RESERVE in full.disk.peek_names(node.config.metadata_log_dir)
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_a_follower_ends_and_counts_for_nothing_it_has_not(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
@@ -61,7 +61,7 @@ async def test_a_follower_ends_and_counts_for_nothing_it_has_not(cluster: Cluste
     assert values_in(cluster.nodes[full.id]) == values_in(other) == [b"without it"]
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_the_reserve_lets_a_resigning_leader_vote(cluster: Cluster) -> None:
     """One voter does not hear of the resignation, so that the leader is there still when the other one asks it."""
     leader = await cluster.wait_for_leader()
@@ -83,7 +83,7 @@ async def test_the_reserve_lets_a_resigning_leader_vote(cluster: Cluster) -> Non
     await cluster.wait_until_alike()
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_a_voter_change_that_does_not_fit_ends_with_the_leader(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()
@@ -97,7 +97,7 @@ async def test_a_voter_change_that_does_not_fit_ends_with_the_leader(cluster: Cl
     await cluster.wait_for_leader(other_than=leader)
 
 
-@on_cluster(voters=1, started=(), settings=NO_ROOM_AHEAD)
+@on_cluster(voters=1, started=())
 async def test_a_leader_whose_first_batch_does_not_fit_does_not_lead(cluster: Cluster) -> None:
     full = cluster.machines[1]
     full.excuse("there is no room for the first batch")
@@ -110,7 +110,7 @@ async def test_a_leader_whose_first_batch_does_not_fit_does_not_lead(cluster: Cl
     await cluster.wait_for_leader()
 
 
-@on_cluster(settings=NO_ROOM_AHEAD)
+@on_cluster()
 async def test_the_disk_is_not_full_of_what_the_reserve_held(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     full = cluster.machines[leader.key.id]
