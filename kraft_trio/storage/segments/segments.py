@@ -49,6 +49,8 @@ class Segments:
         self._newest: bytes | bytearray = b""
         """What was appended last, unless it is large, for the replicas that read it next."""
         self._newest_offset = -1
+        """Where it begins; -1 for nothing."""
+        self._newest_is_checked = False
         self.retired: list[str] = []
         """Renamed files of dropped segments and snapshots, still to be deleted.  The next open deletes them, too."""
 
@@ -88,7 +90,7 @@ class Segments:
             known_positions[batch.last_offset + 1] = position
         self._newest_offset = -1
         if len(buffer) <= _MAX_NEWEST_BYTES and isinstance(buffer, bytes | bytearray):
-            self._newest, self._newest_offset = buffer, self.end_offset
+            self._newest, self._newest_offset, self._newest_is_checked = buffer, self.end_offset, False
         self.end_offset = batches[-1].last_offset + 1
 
     def end_preallocation(self) -> None:
@@ -201,11 +203,12 @@ class Segments:
         """Return whole batches from the one that contains `offset`, up to `limit` (exclusive); both are in the log.
 
         As many as fit in `max_bytes`, but at least one; empty if the first one ends beyond the limit.  Checks each
-        CRC of what it reads from the file, so that no damaged batch is returned.  Raises CorruptLogError.
+        CRC, so that no damaged batch is returned.  Raises CorruptLogError.
         """
         if offset == self._newest_offset and limit == self.end_offset and len(self._newest) <= max_bytes:
-            self._newest = bytes(self._newest)
-            return self._newest
+            if not self._newest_is_checked:
+                self._check_newest()
+            return bytes(self._newest)
         known_positions = self._known_positions
         segment = self.active
         position = known_positions.get(offset)
@@ -225,6 +228,10 @@ class Segments:
         if last_size:
             return _undamaged(segment, position, segment.file.read_at(position, last_size))
         return b""
+
+    def _check_newest(self) -> None:
+        position = self.active.size - len(self._newest)
+        self._newest, self._newest_is_checked = _undamaged(self.active, position, bytes(self._newest)), True
 
     def batch_for_timestamp(self, timestamp_ms: int) -> BatchHeader | None:
         """Return the header of the first batch with a record of that time or later, or None."""
