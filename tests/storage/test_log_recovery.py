@@ -68,9 +68,13 @@ class TestTornTail:
         """They were preallocated, or are the begin of an offset; nothing that anybody wrote is lost."""
         disk, positions = stopped_disk(b"one", b"two")
         rewrite(disk, lambda data: data.extend(bytes(count)))
+        again = disk.copy()
         with structlog.testing.capture_logs() as logs:
-            open_log(disk)
+            open_log(disk, preallocate_bytes=1)
         assert [entry for entry in logs if entry["log_level"] == "warning"] == []
+        with structlog.testing.capture_logs() as logs:
+            open_log(again)
+        assert [entry["event"] for entry in logs] == ["torn tail cut"], "this node preallocates nothing"
         assert len(disk.durable_bytes(FIRST_SEGMENT) or b"") == positions[-1] + len(batch(b"two"))
         assert values_in(open_log(disk)) == [b"one", b"two"]
 

@@ -27,6 +27,7 @@ OPTION: Final = "--record-interop"
 SYSTEMS: Final[Mapping[str, str]] = {
     "interop/test_kafka_clients.py": "Kafka's console, verifiable and performance clients",
     "interop/test_kafka_connect.py": "Kafka Connect and MirrorMaker",
+    "interop/test_kafka_preallocated.py": "our segments that end in zeros, read by Kafka",
     "interop/test_kafka_cut_off.py": "our findings about Kafka's nodes that do not reach each other",
     "interop/test_kafka_dashboard.py": "our dashboard of Kafka's controllers",
     "interop/test_kafka_feature_tables.py": "kafka-storage's tables of features",

@@ -14,12 +14,12 @@ from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.directories.files import files_of, join
 from kraft_trio.spark.directories.replicas import Replica, StoredFile
 from kraft_trio.storage.disk.partition_files import LEADER_EPOCH_CHECKPOINT, QUORUM_STATE
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES
 
 MOST_TASKS = 100_000
 """A query has about this many tasks at most: Spark's driver keeps all of them in memory."""
 _OPEN_BYTES = 256 * 1024
 """Opening a file costs as much as reading so many bytes."""
-_WINDOW_BYTES = 1024 * 1024
 
 
 class Kind(enum.Enum):
@@ -72,7 +72,9 @@ class Piece:
 
 
 def plan_pieces(replicas: Iterable[Replica], content: str, wanted: BatchFilter, target_bytes: int) -> Iterator[Piece]:
-    """The pieces to read for the content, from the names and sizes of files, and the ends of large last segments.
+    """The pieces to read for the content, from the names and sizes of files.
+
+    Only if `target_bytes` is tiny are the ends of last segments read, too.
 
     Anything that cannot be opened is a piece too, which the reader reports.  A row of `content=snapshots` has the
     SHA-256 of its file, which cannot be put together from those of parts, so such a file is one piece.
@@ -137,7 +139,10 @@ def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
     count = max(1, whole.end // target_bytes)
     if count > 1 and whole.may_be_preallocated:
         # A running node writes over the zeros.  Tasks that find a boundary there, one before and one after, differ.
-        count = min(count, max(1, -(-_end_before_zeros(whole.path, whole.end) // target_bytes)))
+        written = whole.end - MAX_PREALLOCATE_BYTES
+        if target_bytes < MAX_PREALLOCATE_BYTES:
+            written = _end_before_zeros(whole.path, whole.end)
+        count = min(count, max(1, -(-written // target_bytes)))
     for number in range(count):
         is_last = number == count - 1
         end = whole.end if is_last else (number + 1) * target_bytes
@@ -145,15 +150,11 @@ def _split(whole: Piece, target_bytes: int) -> Iterator[Piece]:
 
 
 def _end_before_zeros(path: str, size: int) -> int:
-    """The position after the last byte that is not zero."""
+    """The position after the last byte that is not preallocated."""
+    start = max(0, size - MAX_PREALLOCATE_BYTES)
     try:
         with closing(files_of(path).open(path)) as file:
-            for end in range(size, 0, -_WINDOW_BYTES):
-                start = max(0, end - _WINDOW_BYTES)
-                file.seek(start)
-                written = file.read(end - start).rstrip(b"\0")
-                if written:
-                    return start + len(written)
-            return 0
+            file.seek(start)
+            return start + len(file.read(size - start).rstrip(b"\0"))
     except OSError:
         return size  # The task that reads it tells.

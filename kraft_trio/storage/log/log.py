@@ -94,7 +94,7 @@ class Log:
         it is full.
         """
         try:
-            loaded = load_log(disk, directory, topic_id, static_voters, config.max_producers)
+            loaded = load_log(disk, directory, topic_id, static_voters, config)
             return cls(loaded, config, now_ms, reserve, syncs_in_place)
         except OSError as error:
             raise storage_failure(f"{directory}: cannot open the log", error) from error

@@ -35,6 +35,7 @@ from kraft_trio.storage.directory.quorum_state import REPLACE_IT
 from kraft_trio.storage.disk import partition_files
 from kraft_trio.storage.disk.disk import Disk, join
 from kraft_trio.storage.disk.partition_files import decode_partition_metadata, encode_partition_metadata
+from kraft_trio.storage.log.log_appender import LogConfig
 from kraft_trio.storage.log.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.segments.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.segments.log_scan import LogScan, ScanEnd, scan_segment
@@ -61,7 +62,7 @@ class LoadedLog:
     snapshots: Snapshots
 
 
-def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet, max_producers: int) -> LoadedLog:
+def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet, config: LogConfig) -> LoadedLog:
     """Open the log in a directory, or create it.  Blocks for reads and fsyncs.
 
     Reads the log as it is, compares it with the newest snapshot, and then derives voters, producers, epochs and indexes
@@ -78,7 +79,14 @@ def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet
     files = _open_segments(disk, directory, names, snapshots)
     try:
         return _load(
-            disk, directory, names, files, snapshots, VoterHistory(static_voters), ProducerStates(max_producers)
+            disk,
+            directory,
+            names,
+            files,
+            snapshots,
+            VoterHistory(static_voters),
+            ProducerStates(config.max_producers),
+            preallocates=config.preallocate_bytes > 0,
         )
     except BaseException:
         for segment in files:
@@ -94,13 +102,15 @@ def _load(
     snapshots: Snapshots,
     voters: VoterHistory,
     producers: ProducerStates,
+    *,
+    preallocates: bool,
 ) -> LoadedLog:
     log_start_offset = files[0].base_offset
     check_log_start(directory, log_start_offset, snapshots)
     scan = LogScan(log_start_offset, producers, load_producers(snapshots, log_start_offset, producers))
     known_good_offset = load_known_good_point(disk, directory, log_start_offset)
     recorded = read_recovery_point(disk, directory)
-    _scan_segments(files, scan, known_good_offset, recorded)
+    _scan_segments(files, scan, known_good_offset, recorded, preallocates=preallocates)
     segments = Segments(disk, directory, files, scan.next_offset)
     state = LogState(EpochCache(scan.epochs), voters, producers, scan.producer_history)
     if is_replaced(directory, log_start_offset, scan.next_offset, state.epochs, snapshots):
@@ -215,7 +225,9 @@ def _open_segments(disk: Disk, directory: str, names: list[str], snapshots: Snap
     return segments
 
 
-def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: int, recorded: RecoveryRecord) -> None:
+def _scan_segments(
+    segments: list[Segment], scan: LogScan, known_good_offset: int, recorded: RecoveryRecord, *, preallocates: bool
+) -> None:
     last = segments[-1]
     # Everything before it (exclusive) has been synced: each segment is, before the next one is created.
     promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
@@ -239,7 +251,8 @@ def _scan_segments(segments: list[Segment], scan: LogScan, known_good_offset: in
                 raise CorruptLogError(
                     f"{where}; the log was synced up to offset {synced_offset}, so this is not a torn tail"
                 )
-            _cut(segment, scan, end, knows_synced_offset=recorded.synced_end_offset is not None)
+            is_known = recorded.synced_end_offset is not None
+            _cut(segment, scan, end, knows_synced_offset=is_known, preallocates=preallocates)
     if scan.next_offset < synced_offset:
         raise CorruptLogError(
             f"{last.file.path}: the log ends at offset {scan.next_offset}, position {last.size}, but was synced up to "
@@ -275,11 +288,11 @@ def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> Sc
     return end
 
 
-def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool) -> None:
+def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: bool, preallocates: bool) -> None:
     """Cut the last segment after its last whole batch; raise CorruptLogError if the rest may have been synced."""
     segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
-        is_preallocated = has_only_zeros(view, end.position)
+        is_preallocated = preallocates and has_only_zeros(view, end.position)
         found = find_promised_batch(
             view, end.position, scan.next_offset, scan.latest_epoch, knows_synced_offset=knows_synced_offset
         )

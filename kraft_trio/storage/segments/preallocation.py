@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_PREALLOCATE_BYTES: Final = 256 * 1024
-MAX_PREALLOCATE_BYTES: Final = 64 * 1024 * 1024
+MAX_PREALLOCATE_BYTES: Final = 1024 * 1024
+"""No file ends in more of them."""
 
 LARGEST_APPEND_BYTES: Final = 64 * 1024
 """Larger appends need few syncs for their bytes, and zeros would double the bytes."""

@@ -46,6 +46,8 @@ class Segments:
         self.end_offset = end_offset
         self._known_positions = {end_offset: self.active.size}
         """Positions in the active segment, by the offset of the batch that starts, or will start, there."""
+        self._ends_in_zeros = False
+        """Whether the active segment may."""
         self._newest: bytes | bytearray = b""
         """What was appended last, unless it is large, for the replicas that read it next."""
         self._newest_offset = -1
@@ -77,6 +79,7 @@ class Segments:
         """Write batches to the active segment.  See `DiskFile.append` for `preallocate`."""
         active = self.active
         position = active.size
+        self._ends_in_zeros = self._ends_in_zeros or preallocate > 0
         active.file.append(buffer, preallocate)
         known_positions = self._known_positions
         if len(known_positions) > _MAX_KNOWN_POSITIONS:
@@ -95,7 +98,9 @@ class Segments:
 
     def end_preallocation(self) -> None:
         """Cut the zeros behind the active segment's last batch."""
-        self.active.file.truncate(self.active.size)
+        if self._ends_in_zeros:
+            self.active.file.truncate(self.active.size)
+            self._ends_in_zeros = False
 
     def roll(self) -> None:
         """Start a new active segment.  The caller has cut and synced the old one.  Blocks for a directory fsync.
@@ -155,7 +160,7 @@ class Segments:
             self.disk.sync_directory(self.directory)
             self._remove_indexes(self.active)
         segment.truncate(position, offset)
-        self._newest_offset = -1
+        self._newest_offset, self._ends_in_zeros = -1, False
         self.end_offset = offset
         self._known_positions = {offset: position}
 
