@@ -104,6 +104,14 @@ class ConfigFields(LimitFields):
         default=0,
         unit="ms",
     )
+    append_gather_ms: int = config_key(
+        "kraft.append.gather.ms",
+        Integer(0),
+        "While appends of the application overlap, the least time from the begin of a batch to that of the next; a "
+        "lone append never waits; 0: none ([why](../explanation/performance.md#appends-that-overlap)).",
+        default=1,
+        unit="ms",
+    )
     request_timeout_ms: int = config_key(
         "controller.quorum.request.timeout.ms",
         Integer(LEAST_TIMEOUT_MS),

@@ -76,6 +76,7 @@ class NodeConfig(ConfigFields):
             fetch_timeout_ms: int = ...,
             election_backoff_max_ms: int = ...,
             append_linger_ms: int = ...,
+            append_gather_ms: int = ...,
             request_timeout_ms: int = ...,
             retry_backoff_ms: int = ...,
             fetch_max_bytes: int = ...,

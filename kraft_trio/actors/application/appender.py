@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -60,7 +61,8 @@ class Appender:
     """Takes the append requests of this process in order, and answers each when it is committed.
 
     One batch is under way at a time.  Requests that arrive meanwhile share the next batch, which is sent when the
-    previous one is committed.  `controller.quorum.append.linger.ms` delays a batch so that more requests can join it.
+    previous one is committed, and `kraft.append.gather.ms` after that was begun at the earliest.
+    `controller.quorum.append.linger.ms` delays each batch so that more requests can join it.
 
     A single request on the leader's node takes no turn of this actor: LeaderReplication gets the batch in the caller's
     step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor continues with
@@ -87,6 +89,8 @@ class Appender:
         self._begun: _Begun | None = None
         self._last_was_alone = False
         """Whether the last batch that this actor sent had one request.  If not, it gathers the next one."""
+        self._began_s = -math.inf
+        """When the last batch was begun, on Trio's clock."""
         self._one_by_one = 0
         """How many of the waiting requests were refused in a batch that they shared, so that each is sent alone."""
 
@@ -184,6 +188,7 @@ class Appender:
             self._producer.take_back(begun)
             return False
         self._on_their_way = [request]
+        self._began_s = trio.current_time()
         self._begun = _Begun(begun, reply)
         reply.when_answered(self._begun_is_answered)
         return True
@@ -215,6 +220,7 @@ class Appender:
         self._take_queued()
         if self._waiting:
             await self._let_answered_callers_join()
+            await self._gather()
         else:
             first = await self._mailbox.receive(self._begin_at_once)
             if first is not None:
@@ -237,6 +243,13 @@ class Appender:
             group.append(self._waiting.popleft())
         self._one_by_one = max(self._one_by_one - 1, 0)
         return group
+
+    async def _gather(self) -> None:
+        """Let more requests join those that have come while a batch was under way."""
+        due_s = self._began_s + self._config.append_gather_ms / 1000
+        if trio.current_time() < due_s:
+            await trio.sleep_until(due_s)
+            self._take_queued()
 
     async def _linger(self) -> None:
         size = sum(request.size_in_bytes for request in self._waiting)
@@ -267,6 +280,7 @@ class Appender:
             return
         self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
         self._on_their_way = group
+        self._began_s = trio.current_time()
         records = [record for request in group for record in request.records]
         outcome = await _outcome(self._producer.append(records))
         if isinstance(outcome, RefusedError) and len(group) > 1:
