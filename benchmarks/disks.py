@@ -115,7 +115,7 @@ async def measure(context: Context) -> list[Section]:
     if (reason := slow_disks.why_unavailable()) is not None:
         return [Section.not_measured("disks", reason)]
     flushes = [flush for flush in FLUSHES if not context.quick or flush.name in QUICK]
-    rounds, seconds, fsync_seconds = context.pick(3, 1), context.pick(8, 3), context.pick(3, 1)
+    rounds, seconds, fsync_seconds = context.pick(2, 1), context.pick(5, 3), context.pick(2, 1)
     warm_up_seconds = JVM_WARM_UP_SECONDS[context.quick]
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(context.fresh_directory("disks"))
