@@ -144,7 +144,7 @@ def a_torn_tail_is_trusted() -> Iterable[Change]:
 
 @mutant(breaks="recovery cuts only unsynced bytes", found_by=(7, 20, 11), run=EVERYBODY)
 def recovery_cuts_the_last_batch() -> Iterable[Change]:
-    def scan_segments(segments: Any, scan: Any, *_: object) -> None:
+    def scan_segments(segments: Any, scan: Any, *_: object, **__: object) -> None:
         for segment in segments:
             with segment.file.view() as view:
                 last = 0
@@ -160,7 +160,7 @@ def recovery_cuts_the_last_batch() -> Iterable[Change]:
 
 @mutant(breaks="damage to synced bytes is not a torn tail", found_by=(7, 11, 20), run=ROTTEN, seeds=3)
 def damage_is_cut_like_a_torn_tail() -> Iterable[Change]:
-    def scan_segments(segments: Any, scan: Any, *_: object) -> None:
+    def scan_segments(segments: Any, scan: Any, *_: object, **__: object) -> None:
         for segment in segments:
             with segment.file.view() as view:
                 end = scan_segment(segment, view, scan, 0, None)
