@@ -107,7 +107,7 @@ class ConfigFields(LimitFields):
     append_gather_ms: int = config_key(
         "kraft.append.gather.ms",
         Integer(0),
-        "While appends of the application overlap, the least time from the begin of a batch to that of the next; a "
+        "While appends of the application overlap, the least time from the start of a batch to that of the next; a "
         "lone append never waits; 0: none ([why](../explanation/performance.md#appends-that-overlap)).",
         default=1,
         unit="ms",
@@ -159,7 +159,7 @@ class ConfigFields(LimitFields):
     preallocate_bytes: int = config_key(
         "kraft.log.preallocate.bytes",
         Integer(0, MAX_PREALLOCATE_BYTES),
-        "The newest segment's file grows by zeros to a multiple of this, which makes fsyncs faster; 0: by no zeros "
+        "The newest segment's file grows in steps of this, by zeros, which makes fsyncs faster; 0: by what is appended "
         "([why](../explanation/decisions.md#the-active-segment-is-preallocated)).",
         default=DEFAULT_PREALLOCATE_BYTES,
         unit="bytes",

@@ -17,6 +17,7 @@ from kraft_trio.storage.batches.batch import NewRecord, encode_batch, encode_con
 from kraft_trio.storage.batches.control_records import VotersRecord
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES
 from kraft_trio.storage.segments.recovery_point import RecoveryRecord, encode_recovery_point
 from tests.storage.support import (
     DIRECTORY,
@@ -63,7 +64,7 @@ class TestTornTail:
         rewrite(disk, zero)
         assert values_in(open_log(disk)) == [b"one", b"two"]
 
-    @pytest.mark.parametrize("count", [1, 10_000, 3_000_000])
+    @pytest.mark.parametrize("count", [1, 10_000, MAX_PREALLOCATE_BYTES])
     def test_zeros_behind_the_last_batch_are_dropped(self, count: int) -> None:
         """They were preallocated, or are the begin of an offset; nothing that anybody wrote is lost."""
         disk, positions = stopped_disk(b"one", b"two")
@@ -71,10 +72,15 @@ class TestTornTail:
         again = disk.copy()
         with structlog.testing.capture_logs() as logs:
             open_log(disk, preallocate_bytes=1)
-        assert [entry for entry in logs if entry["log_level"] == "warning"] == []
+        assert [(entry["event"], entry["size_in_bytes"]) for entry in logs] == [("preallocated zeros cut", count)]
         with structlog.testing.capture_logs() as logs:
             open_log(again)
         assert [entry["event"] for entry in logs] == ["torn tail cut"], "this node preallocates nothing"
+        disk.kill()
+        rewrite(disk, lambda data: data.extend(bytes(MAX_PREALLOCATE_BYTES + 1)))
+        with structlog.testing.capture_logs() as logs:
+            open_log(disk, preallocate_bytes=1)
+        assert [entry["event"] for entry in logs] == ["torn tail cut"], "so many no node preallocates"
         assert len(disk.durable_bytes(FIRST_SEGMENT) or b"") == positions[-1] + len(batch(b"two"))
         assert values_in(open_log(disk)) == [b"one", b"two"]
 

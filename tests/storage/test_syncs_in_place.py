@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -13,86 +15,57 @@ from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
 from kraft_trio.storage.disk import real_disk
-from kraft_trio.storage.disk.disk import DiskFile
 from kraft_trio.storage.disk.real_disk import RealDisk
-from kraft_trio.storage.disk.syncs_in_place import FOLLOWER_LIMIT_NS as LIMIT_NS
-from kraft_trio.storage.disk.syncs_in_place import LEADER_LIMIT_NS, PAUSE, SyncsInPlace
+from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, SyncsInPlace
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
 
 
-class Device:
-    """A clock, and what a test needs of a file whose syncs each take `takes_ns` of its time."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-        self.takes_ns = 0
-        self.syncs = 0
-
-    def clock_ns(self) -> int:
-        return self.now_ns
-
-    def sync_now(self) -> None:
-        self.now_ns += self.takes_ns
-        self.syncs += 1
-
-
-def blocked(device: Device, in_place: SyncsInPlace, wanted: int, limit_ns: int = LIMIT_NS) -> list[bool]:
-    """Which of so many syncs the event loop waits for."""
+def in_place(*times_ns: int) -> list[bool]:
+    """Which of so many syncs the event loop waits for, each of which takes the device so long."""
+    policy = SyncsInPlace()
     asked = []
-    file: DiskFile = device  # type: ignore[assignment]
-    for _ in range(wanted):
-        asked.append(in_place.is_faster_than(limit_ns))
-        if asked[-1]:
-            in_place.sync(file)
+    for taken_ns in times_ns:
+        asked.append(policy.is_fast())
+        policy.note(taken_ns)
     return asked
 
 
-def test_the_loop_waits_for_a_fast_device() -> None:
-    device = Device()
-    device.takes_ns = LIMIT_NS // 2
-    assert all(blocked(device, SyncsInPlace(device.clock_ns), 1000))
-    assert device.syncs == 1000
+FAST_NS = LIMIT_NS // 5
+
+
+def test_the_loop_waits_for_a_fast_device_once_it_is_known_to_be_fast() -> None:
+    asked = in_place(*[FAST_NS] * 1000)
+    assert not any(asked[:15])
+    assert all(asked[30:])
 
 
 def test_a_single_slow_sync_in_many_is_no_reason_to_use_the_thread() -> None:
-    device = Device()
-    in_place = SyncsInPlace(device.clock_ns)
-    for _ in range(20):
-        device.takes_ns = LIMIT_NS // 10
-        assert all(blocked(device, in_place, 50))
-        device.takes_ns = 3 * LIMIT_NS
-        assert all(blocked(device, in_place, 1))
+    asked = in_place(*[FAST_NS] * 50, *([3 * LIMIT_NS] + [FAST_NS] * 50) * 20)
+    assert all(asked[50:])
 
 
-def test_a_slow_device_gets_the_thread_and_is_tried_again_now_and_then() -> None:
-    device = Device()
-    device.takes_ns = 10 * LIMIT_NS
-    in_place = SyncsInPlace(device.clock_ns)
-    assert blocked(device, in_place, 2 * PAUSE + 3) == [True, *[False] * PAUSE, True, *[False] * PAUSE, True]
-    # A device that has become fast is used again.
-    device.takes_ns = LIMIT_NS // 10
-    assert blocked(device, in_place, 2 * PAUSE)[-PAUSE:] == [True] * PAUSE
+@pytest.mark.parametrize("times", [1.05, 2, 10, 6000])
+def test_a_slow_device_is_left_to_the_thread(times: float) -> None:
+    slow_ns = round(LIMIT_NS * times)
+    assert not any(in_place(*[slow_ns] * 1000))
+    asked = in_place(*[FAST_NS] * 50, *[slow_ns] * 1000)
+    assert asked[50]
+    assert not any(asked[100:])
 
 
-def test_a_device_that_hung_is_not_tried_twice_in_a_row() -> None:
-    device = Device()
-    in_place = SyncsInPlace(device.clock_ns)
-    assert all(blocked(device, in_place, 100))
-    device.takes_ns = 1000 * LIMIT_NS
-    assert blocked(device, in_place, PAUSE + 1) == [True, *[False] * PAUSE]
+def test_a_device_that_hung_is_left_to_the_thread_until_several_syncs_were_fast() -> None:
+    asked = in_place(*[FAST_NS] * 50, 6000 * LIMIT_NS, *[FAST_NS] * 100)
+    assert asked[50]
+    assert not any(asked[51:80])
+    assert all(asked[-20:])
 
 
-def test_each_role_has_its_limit() -> None:
-    device = Device()
-    device.takes_ns = (LIMIT_NS + LEADER_LIMIT_NS) // 2
-    in_place = SyncsInPlace(device.clock_ns)
-    assert all(blocked(device, in_place, 1000))
-    # The same device as a leader's.
-    assert sum(blocked(device, in_place, 1000, LEADER_LIMIT_NS)) < 70
-    assert all(blocked(device, in_place, 1000))
-    device.takes_ns = LEADER_LIMIT_NS // 2
-    assert blocked(device, in_place, 1000, LEADER_LIMIT_NS)[-900:] == [True] * 900
+def fast() -> SyncsInPlace:
+    policy = SyncsInPlace()
+    for _ in range(100):
+        policy.note(0)
+    return policy
 
 
 def open_log(path: Path, in_place: SyncsInPlace | None) -> Log:
@@ -112,7 +85,7 @@ def open_log(path: Path, in_place: SyncsInPlace | None) -> Log:
 async def test_only_a_sync_that_may_block_does_without_the_thread(
     tmp_path: Path, has_policy: bool, may_block: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = open_log(tmp_path, SyncsInPlace(lambda: 0) if has_policy else None)
+    log = open_log(tmp_path, fast() if has_policy else None)
     syncing_threads: list[int] = []
     sync_data = real_disk.sync_data
 
@@ -123,14 +96,14 @@ async def test_only_a_sync_that_may_block_does_without_the_thread(
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with monkeypatch.context() as watched:
         watched.setattr(real_disk, "sync_data", noting)
-        assert await log.sync(in_place_below_ns=LIMIT_NS if may_block else 0) == log.synced_end_offset == 1
+        assert await log.sync(may_block=may_block) == log.synced_end_offset == 1
     assert len(syncing_threads) == 1
     assert (syncing_threads[0] == threading.get_ident()) == (has_policy and may_block)
     await log.close()
 
 
 async def test_a_failure_in_place_poisons_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = open_log(tmp_path, SyncsInPlace(lambda: 0))
+    log = open_log(tmp_path, fast())
 
     def fails(_descriptor: int) -> None:
         raise OSError(5, "Input/output error")
@@ -138,18 +111,48 @@ async def test_a_failure_in_place_poisons_the_log(tmp_path: Path, monkeypatch: p
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     monkeypatch.setattr(real_disk, "sync_data", fails)
     with pytest.raises(StorageFailure, match="Input/output"):
-        await log.sync(in_place_below_ns=LIMIT_NS)
+        await log.sync(may_block=True)
     assert log.poisoned is not None
     assert log.synced_end_offset == 0
     await log.close()
 
 
 async def test_a_cancelled_caller_is_cancelled_after_the_sync(tmp_path: Path) -> None:
-    log = open_log(tmp_path, SyncsInPlace(lambda: 0))
+    log = open_log(tmp_path, fast())
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await log.sync(in_place_below_ns=LIMIT_NS)
+        await log.sync(may_block=True)
     assert scope.cancelled_caught
     assert log.synced_end_offset == 1
     await log.close()
+
+
+def test_ctrl_c_during_a_failing_sync_does_not_hide_the_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reports it once, so that the sync of a later close would succeed."""
+    logs: list[Log] = []
+
+    def interrupted(_descriptor: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        raise OSError(5, "Input/output error")
+
+    async def sync_once() -> None:
+        log = open_log(tmp_path, fast())
+        logs.append(log)
+        log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
+        with monkeypatch.context() as failing, suppress(StorageFailure):
+            failing.setattr(real_disk, "sync_data", interrupted)
+            await log.sync(may_block=True)
+
+    async def run_task() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sync_once)
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(run_task)
+    with suppress(StorageFailure):
+        trio.run(logs[0].close)
+    assert (tmp_path / "log" / "recovery-point").exists(), "not closed as a sound log"
+    assert not list((tmp_path / "log").glob("*.snapshot"))

@@ -54,12 +54,14 @@ def damage_that_verify_finds(disk: SimulatedDisk) -> list[str]:
 @pytest.mark.parametrize("compression", Compression)
 @pytest.mark.parametrize("inner", [1, 3])
 @pytest.mark.parametrize("knows_recovery_point", [True, False])
+@pytest.mark.parametrize("preallocated", [0, 4000])
 def test_hostile_batch_cut_anywhere_is_a_torn_tail(
-    compression: Compression, inner: int, knows_recovery_point: bool
+    compression: Compression, inner: int, knows_recovery_point: bool, preallocated: int
 ) -> None:
     whole = hostile(inner, compression)
-    for cut in sorted({*range(1, len(whole), 97), *range(55, 70), len(whole) - 1}):
-        disk = stopped_with(whole[:cut])
+    last = len(whole.rstrip(b"\0")) - 1 if preallocated else len(whole) - 1
+    for cut in sorted({*range(1, last, 97), *range(55, 70), *range(last - 5, last + 1)}):
+        disk = stopped_with(whole[:cut] + bytes(preallocated))
         if not knows_recovery_point:
             disk.remove(RECOVERY_POINT)
         assert_only_the_promised_is_there(disk)

@@ -246,6 +246,8 @@ class Appender:
 
     async def _gather(self) -> None:
         """Let more requests join those that have come while a batch was under way."""
+        if self._one_by_one:
+            return
         due_s = self._began_s + self._config.append_gather_ms / 1000
         if trio.current_time() < due_s:
             await trio.sleep_until(due_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import Final
 
 import attrs
 import trio
@@ -33,13 +34,15 @@ from kraft_trio.protocol.reconciliation import truncation_point
 from kraft_trio.protocol.roles import Follower
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.protocol.waits import fetch_answer_wait_ms, fetch_max_wait_ms
-from kraft_trio.storage.disk.syncs_in_place import FOLLOWER_LIMIT_NS, MAX_BYTES
 from kraft_trio.wire.apis.fetch import FETCH, FetchPartitionResponse, FetchRequest, FetchResponse
 from kraft_trio.wire.apis.fetch_snapshot import FETCH_SNAPSHOT, FetchSnapshotRequest, FetchSnapshotResponse
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 
 log = get_logger(__name__)
+
+SYNCED_IN_PLACE_BYTES: Final = 64 * 1024
+"""The largest append that the event loop may sync in place.  Nothing here continues before the append is durable."""
 
 TIMEOUT_SPREAD = 0.1
 """The random part of the fetch timeout, so that followers of a dead leader do not campaign at once."""
@@ -285,8 +288,7 @@ class FollowerReplication:
                 log.error("records from the leader refused", leader_id=self._role.leader_id, reason=str(error))
                 self._context.fetch_problem.failed(f"records refused: {error}", trio.current_time())
                 return False
-            is_small = len(partition.records) <= MAX_BYTES
-            await self._context.log.sync(in_place_below_ns=FOLLOWER_LIMIT_NS if is_small else 0)
+            await self._context.log.sync(may_block=len(partition.records) <= SYNCED_IN_PLACE_BYTES)
         if partition.high_watermark >= 0:
             self._context.log.advance_high_watermark(min(partition.high_watermark, self._context.log.synced_end_offset))
         await self._note_fetched()

@@ -48,7 +48,6 @@ from kraft_trio.protocol.reconciliation import Diverging, NeedsSnapshot
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.storage.batches.batch import encode_control_batch
 from kraft_trio.storage.batches.control_records import ControlRecord
-from kraft_trio.storage.disk.syncs_in_place import LEADER_LIMIT_NS, MAX_BYTES
 from kraft_trio.wire.apis.describe_quorum import DescribeQuorumResponse
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -57,10 +56,6 @@ log = get_logger(__name__)
 
 MESSAGES_PER_TURN: Final = 256
 """How many requests are served before other tasks run."""
-
-
-APPENDS_SYNCED_IN_PLACE: Final = 2
-"""With more appends under way, the leader has other things to do while the disk works."""
 
 
 class LeaderReplication:
@@ -274,14 +269,10 @@ class LeaderReplication:
 
     async def _sync_appended(self) -> None:
         """Make the leader's own copy durable.  It counts for the high watermark only then."""
-        synced_bytes = 0
         while True:
             await self._appended.wait()
             self._appended = trio.Event()
-            size = self._log.size_in_bytes
-            is_little = size - synced_bytes <= MAX_BYTES and len(self._appends) <= APPENDS_SYNCED_IN_PLACE
-            synced_bytes = size
-            await self._log.sync(in_place_below_ns=LEADER_LIMIT_NS if is_little else 0)
+            await self._log.sync()
             self._advance_high_watermark()
 
     # The high watermark

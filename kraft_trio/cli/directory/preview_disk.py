@@ -77,6 +77,10 @@ class PreviewFile:
     def sync_now(self) -> None:
         """Does nothing: a preview is never durable."""
 
+    @property
+    def last_sync_ns(self) -> int:
+        return 0
+
     def forget_cached(self, position: int) -> None:
         if self._below is not None:
             self._below.forget_cached(position)

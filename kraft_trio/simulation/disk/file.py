@@ -139,6 +139,10 @@ class SimulatedFile:
         self._inode.settle(changes)
         self._disk.done("sync", self._path)
 
+    @property
+    def last_sync_ns(self) -> int:
+        return 0
+
     def forget_cached(self, position: int) -> None:
         self._call("forget_cached")
         self._inode.forget_cached(position)

@@ -90,6 +90,11 @@ class DiskFile(Protocol):
         """Like `sync`, but block the event loop until the device has answered."""
         ...
 
+    @property
+    def last_sync_ns(self) -> int:
+        """How long the device took for the last sync that has ended, in nanoseconds; 0 if nobody measures that."""
+        ...
+
     def forget_cached(self, position: int) -> None:
         """Let reads from `position` on come from the device.
 

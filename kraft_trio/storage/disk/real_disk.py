@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -64,6 +65,7 @@ class RealFile:
         """Where the file ends for the operating system: behind the zeros."""
         self._sync_lock = threading.Lock()
         self._sync_error: OSError | None = None
+        self._last_sync_ns = 0
         self._syncs_under_way = 0
         self._closed = False
         when_forked(self, RealFile._close_in_child)
@@ -203,17 +205,25 @@ class RealFile:
         self._check_open()
         self._sync()
 
+    @property
+    def last_sync_ns(self) -> int:
+        return self._last_sync_ns
+
+    @trio.lowlevel.enable_ki_protection
     def _sync(self) -> None:
+        # Ctrl-C must not hide a failure, which the kernel reports once.
         # The kernel reports a failed write-back to only one call per open file.  Of two concurrent calls, on the fsync
         # thread and in place, the other would report success.  So calls take turns, and the first failure is final.
         with self._sync_lock:
             if self._sync_error is not None:
                 raise self._sync_error
+            began_ns = time.perf_counter_ns()
             try:
                 sync_data(self._descriptor)
             except OSError as error:
                 self._sync_error = sync_error(error, self._path)
                 raise self._sync_error from error
+            self._last_sync_ns = time.perf_counter_ns() - began_ns
 
     def forget_cached(self, position: int) -> None:
         self._check_open()

@@ -67,7 +67,7 @@ class Durability:
         self.high_watermark_moved = trio.lowlevel.ParkingLot()
         self.committed_news = CommittedNews()
 
-    async def sync(self, *, in_place_below_ns: int = 0) -> int:
+    async def sync(self, *, may_block: bool = False) -> int:
         """See `Log.sync`."""
         self.check_usable()
         end_offset = self._segments.end_offset
@@ -80,11 +80,12 @@ class Durability:
         file = self._segments.active.file
         self._syncs.append(sync)
         try:
-            in_place = self._in_place
-            if in_place_below_ns and in_place is not None and in_place.is_faster_than(in_place_below_ns):
-                in_place.sync(file)
+            if may_block and self._in_place is not None and self._in_place.is_fast():
+                file.sync_now()
             else:
                 await file.sync()
+            if self._in_place is not None:
+                self._in_place.note(file.last_sync_ns)
         except OSError as error:
             raise self.poison(error) from error
         finally:

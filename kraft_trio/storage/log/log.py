@@ -332,15 +332,14 @@ class Log:
             batches = memoryview(batches)[: plan.size]
         return self._appender.append(batches, plan, self._high_watermark)
 
-    async def sync(self, *, in_place_below_ns: int = 0) -> int:
+    async def sync(self, *, may_block: bool = False) -> int:
         """Make everything durable that was appended or truncated before the call; return that end (exclusive).
 
-        Always waits until the fsync ends, and blocks the event loop if the device's syncs take less than
-        `in_place_below_ns` on average (see `SyncsInPlace`); 0: never.  If the caller is cancelled meanwhile, moves
-        `synced_end_offset` and then raises Cancelled.  Raises StorageFailure if this fsync fails, or if the log is
-        poisoned.
+        Always waits until the fsync ends.  With `may_block`, blocks the event loop while the device is fast.  If the
+        caller is cancelled meanwhile, moves `synced_end_offset` and then raises Cancelled.  Raises StorageFailure if
+        this fsync fails, or if the log is poisoned.
         """
-        return await self._durability.sync(in_place_below_ns=in_place_below_ns)
+        return await self._durability.sync(may_block=may_block)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Note that everything before `offset` (exclusive) is committed.  A lower offset changes nothing.

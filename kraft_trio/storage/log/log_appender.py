@@ -164,8 +164,8 @@ class LogAppender:
         Raises OSError.
         """
         segments = self._segments
-        segments.end_preallocation()
         try:
+            segments.end_preallocation()
             segments.write_indexes()
             write_known_good_point(segments.disk, segments.directory, segments.end_offset, self._state.producers)
         except OSError as error:

@@ -39,7 +39,7 @@ from kraft_trio.storage.log.log_appender import LogConfig
 from kraft_trio.storage.log.log_state import LogState, fold_control_record, load_producers
 from kraft_trio.storage.segments.leader_epoch_checkpoint import encode_leader_epochs
 from kraft_trio.storage.segments.log_scan import LogScan, ScanEnd, scan_segment
-from kraft_trio.storage.segments.preallocation import has_only_zeros
+from kraft_trio.storage.segments.preallocation import is_preallocated
 from kraft_trio.storage.segments.producer_snapshot import load_known_good_point
 from kraft_trio.storage.segments.recovery_point import RecoveryPoint, RecoveryRecord, read_recovery_point
 from kraft_trio.storage.segments.segment import Segment
@@ -292,7 +292,7 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
     """Cut the last segment after its last whole batch; raise CorruptLogError if the rest may have been synced."""
     segment.file.ensure_readable(end.position, segment.size - end.position)
     with segment.file.view() as view:
-        is_preallocated = preallocates and has_only_zeros(view, end.position)
+        is_expected = preallocates and is_preallocated(view, end.position)
         found = find_promised_batch(
             view, end.position, scan.next_offset, scan.latest_epoch, knows_synced_offset=knows_synced_offset
         )
@@ -301,15 +301,16 @@ def _cut(segment: Segment, scan: LogScan, end: ScanEnd, *, knows_synced_offset: 
             f"{segment.file.path}: position {end.position}: {end.damage}; a batch with a correct CRC is at position "
             f"{found}, so this is not a torn tail"
         )
-    if not is_preallocated:
-        log.warning(
-            "torn tail cut",
-            file=segment.file.path,
-            position=end.position,
-            size_in_bytes=segment.size - end.position,
-            end_offset=scan.next_offset,
-            reason=end.damage,
-        )
+    found_there = {
+        "file": segment.file.path,
+        "position": end.position,
+        "size_in_bytes": segment.size - end.position,
+        "end_offset": scan.next_offset,
+    }
+    if is_expected:
+        log.info("preallocated zeros cut", **found_there)
+    else:
+        log.warning("torn tail cut", **found_there, reason=end.damage)
     segment.file.truncate(end.position)
     segment.file.sync_now()
 

@@ -31,8 +31,13 @@ def zeros_behind(end: int, append_bytes: int, *, preallocate_bytes: int, segment
     return max(0, min(end + -end % preallocate_bytes, segment_bytes) - end)
 
 
+def is_preallocated(view: memoryview, position: int) -> bool:
+    """Whether all bytes from `position` on are zeros, no more than a node preallocates.  No batch looks so."""
+    return len(view) - position <= MAX_PREALLOCATE_BYTES and has_only_zeros(view, position)
+
+
 def has_only_zeros(view: memoryview, position: int) -> bool:
-    """Whether all bytes from `position` on are zeros.  No batch looks like that."""
+    """Whether all bytes from `position` on are zeros."""
     for start in range(position, len(view), _WINDOW_BYTES):
         part = bytes(view[start : start + _WINDOW_BYTES])
         if part.count(0) != len(part):

@@ -3,7 +3,7 @@
 A client chooses the bytes of its records, so a record may contain whole batches with correct CRCs.  If such a batch is
 torn, the batches inside it must not count as whole batches behind damage: one client could then keep every voter from
 starting.  So the search skips a torn batch.  Its header says how far it reaches.  It is torn if the file ends before
-that, or if one of its sectors was never written.
+that, if one of its sectors was never written, or if only preallocated zeros follow a part of it.
 
 The length in the header is not under the CRC.  If it is damaged, the batch may seem to include the next ones.  If the
 batch is uncompressed, its records show where it really ends: if the CRC is correct up to there, the length is damaged.
@@ -13,6 +13,7 @@ A compressed batch that seems to reach beyond the end of the file counts as torn
 from __future__ import annotations
 
 import mmap
+from typing import Final
 
 from crc32c import crc32c
 
@@ -26,8 +27,13 @@ from kraft_trio.storage.batches.batch_header import (
     MAGIC_POSITION,
 )
 from kraft_trio.storage.disk.disk import SECTOR_BYTES
+from kraft_trio.storage.segments.preallocation import has_only_zeros
 
 _MAGIC_BYTE = bytes([MAGIC])
+
+_LEAST_MISSING_BYTES: Final = 2
+"""If the last bytes of a batch are zeros, and all that follows, it may not have been written up to there.  A record
+without headers ends with one zero."""
 
 
 def find_promised_batch(
@@ -49,7 +55,11 @@ def find_promised_batch(
     if claimed_end is not None and _has_wrong_length(view, position, claimed_end):
         return position
     from_position = position + 1
-    if claimed_end is not None and (claimed_end > end or (hole is not None and hole < claimed_end)):
+    if claimed_end is not None and (
+        claimed_end > end
+        or (hole is not None and hole < claimed_end)
+        or has_only_zeros(view, claimed_end - _LEAST_MISSING_BYTES)
+    ):
         from_position = claimed_end
     up_to = hole if knows_synced_offset and hole is not None else end
     return _find_whole_batch(view, position, from_position, up_to, next_offset, latest_epoch)

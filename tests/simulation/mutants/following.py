@@ -170,7 +170,7 @@ class _NoSync:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    async def sync(self, *, in_place_below_ns: int = 0) -> int:
+    async def sync(self, *, may_block: bool = False) -> int:
         await trio.lowlevel.checkpoint()
         return self._log.end_offset
 

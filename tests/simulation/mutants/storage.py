@@ -97,7 +97,7 @@ ROTTEN = script(
 
 @mutant(breaks="bytes of a failed fsync do not count as durable", found_by=(11, 20), run=FAILING, seeds=3)
 def a_failed_fsync_is_passed_over() -> Iterable[Change]:
-    async def sync(self: Any, *, in_place_below_ns: int = 0) -> int:
+    async def sync(self: Any, *, may_block: bool = False) -> int:
         end = self._segments.end_offset
         try:
             await self._segments.active.file.sync()
@@ -122,7 +122,7 @@ def a_full_disk_is_tried_again() -> Iterable[Change]:
 
 @mutant(breaks="a sync of the log calls fsync", found_by=(11, 20), run=CRASHES)
 def sync_does_not_sync() -> Iterable[Change]:
-    async def sync(self: Any, *, in_place_below_ns: int = 0) -> int:
+    async def sync(self: Any, *, may_block: bool = False) -> int:
         import trio
 
         await trio.sleep(0.001)
