@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.storage.disk.disk import Disk
@@ -173,3 +174,21 @@ def test_a_simulated_disk_with_little_room_gets_no_zeros() -> None:
     with pytest.raises(OSError, match="no space left"):
         file.append(b"z")
     assert file.size() == 150
+
+
+async def test_a_cut_that_a_failed_fsync_lost_is_made_again() -> None:
+    """Otherwise the next process seals a segment that ends in zeros on the device."""
+    disk = SimulatedDisk()
+    log = open_log(disk, segment_bytes=300, preallocate_bytes=4096)
+    log.append_as_leader(batch(b"x" * 100), 1)
+    await log.sync()
+    disk.fail("sync")
+    with pytest.raises(StorageFailure):
+        log.append_as_leader(batch(b"y" * 100), 1)  # Seals the first segment.
+    assert log.poisoned is not None
+    disk.kill()
+    log = open_log(disk, segment_bytes=300, preallocate_bytes=4096)
+    log.append_as_leader(batch(b"y" * 100), 1)
+    await log.sync()
+    disk.crash("all")
+    assert values_in(open_log(disk, segment_bytes=300)) == [b"x" * 100, b"y" * 100]

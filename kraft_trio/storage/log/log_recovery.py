@@ -232,7 +232,8 @@ def _scan_segments(
     # Everything before it (exclusive) has been synced: each segment is, before the next one is created.
     promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
     synced_offset = max(known_good_offset, promised, last.base_offset)
-    # A killed process may have left unsynced bytes here.
+    # A killed process may have left unsynced bytes here, and a failed fsync may have lost the size that a cut gave it.
+    last.file.truncate(last.size)
     last.file.sync_now()
     for segment in segments:
         if segment.base_offset != scan.next_offset:
