@@ -331,7 +331,9 @@ class LeaderReplication:
         verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
         is_voter = self._log.voters.voters.is_voter(replica)
         if is_voter and not isinstance(verdict, Diverging):
-            self._note_acknowledgement(message, replica)
+            # A log that gives way to a snapshot agrees up to its end at most.
+            agreed = verdict.snapshot_id.offset if isinstance(verdict, NeedsSnapshot) else partition.fetch_offset
+            self._note_acknowledgement(message, replica, min(partition.fetch_offset, agreed))
         if isinstance(verdict, Diverging | NeedsSnapshot):
             diverging = verdict.end if isinstance(verdict, Diverging) else None
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None
@@ -360,9 +362,8 @@ class LeaderReplication:
             self._barriers.fetched(message, replica)
         self.fetches.replica_fetch(message, replica)
 
-    def _note_acknowledgement(self, message: FetchReceived, replica: ReplicaKey) -> None:
-        """Say so if the voter lacks records that it had acknowledged."""
-        offset = message.partition.fetch_offset
+    def _note_acknowledgement(self, message: FetchReceived, replica: ReplicaKey, offset: int) -> None:
+        """Say so if the voter, which has the records before `offset`, lacks some that it had acknowledged."""
         came_back = self.progress.acknowledges(replica, offset, message.asker)
         if came_back is not None:
             self._context.restored.came_back(replica, came_back)
