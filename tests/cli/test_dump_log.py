@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import UUID
 
 import attrs
@@ -30,6 +31,7 @@ from kraft_trio.storage.batches.control_records import (
     VotersRecord,
 )
 from kraft_trio.storage.disk.disk import DiskFile
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 # A log and a snapshot as Apache Kafka's own raft classes wrote them at kraft.version 1.
@@ -283,25 +285,45 @@ class TestDamage:
     ) -> None:
         path = Path(write(tmp_path, KAFKA_LOG + bytes(5000)))
         more = encode_batch([NewRecord(b"value")], timestamp_ms=0)
-        real = log_dump._has_only_zeros
+        real = log_dump._is_preallocated
 
         def meanwhile(file: DiskFile, position: int) -> bool:
-            monkeypatch.setattr(log_dump, "_has_only_zeros", real)
+            monkeypatch.setattr(log_dump, "_is_preallocated", real)
             with path.open("r+b") as written:
                 written.seek(len(KAFKA_LOG))
                 written.write(more)
             return real(file, position)
 
-        monkeypatch.setattr(log_dump, "_has_only_zeros", meanwhile)
+        monkeypatch.setattr(log_dump, "_is_preallocated", meanwhile)
         *batches, zeros = dump_file(str(path))
         assert all(isinstance(item, DumpedBatch) and item.problem is None for item in batches)
         assert (len(batches), zeros) == (3, Preallocated(len(KAFKA_LOG + more), 5000 - len(more)))
+
+    @pytest.mark.parametrize("is_written", [True, False])
+    def test_a_batch_of_which_a_part_is_written_is_read_again(self, tmp_path: Path, is_written: bool) -> None:
+        more = encode_batch([NewRecord(b"v" * 9000)], timestamp_ms=0)
+        path = Path(write(tmp_path, KAFKA_LOG + more[:5000] + bytes(9000)))
+        read = log_dump._dump_batch
+
+        def meanwhile(*arguments: Any) -> DumpedBatch:
+            found = read(*arguments)
+            if is_written and not found.is_valid:
+                with path.open("r+b") as written:
+                    written.seek(len(KAFKA_LOG))
+                    written.write(more)
+            return found
+
+        with mock.patch.object(log_dump, "_dump_batch", meanwhile):
+            *batches, zeros = dump_file(str(path))
+        assert [one.is_valid for one in batches if isinstance(one, DumpedBatch)] == [True, True, is_written]
+        assert zeros == Preallocated(len(KAFKA_LOG + more), 5000 + 9000 - len(more))
 
     @pytest.mark.parametrize(
         ("name", "data", "later"),
         [
             ("00000000000000000000.log", KAFKA_LOG + bytes(100), ["00000000000000000005.log"]),
             ("00000000000000000000.log", KAFKA_LOG + bytes(100) + b"x", []),
+            ("00000000000000000000.log", KAFKA_LOG + bytes(MAX_PREALLOCATE_BYTES + 1), []),
             ("00000000000000000000.log", KAFKA_LOG + bytes(100) + KAFKA_LOG, []),
             ("00000000000000000005-0000000001.checkpoint", KAFKA_CHECKPOINT + bytes(100), []),
         ],

@@ -121,19 +121,32 @@ def read(
     columns: Sequence[Column] | None = None,
     reads: list[int] | None = None,
     side_by_side: bool | None = None,
+    may_be_preallocated: bool = False,
 ) -> Table:
     """The rows of a segment that begins at offset 0; how many bytes each read took goes to `reads`.
 
-    `side_by_side` is how record starts are found; None where that is left to the decoder.
+    `side_by_side` is how record starts are found; None where that is left to the decoder.  What is preallocated gives
+    no row.
     """
     if side_by_side is not None:
         with mock.patch.object(record_starts, "_STEP_NS", 0 if side_by_side else 10**12):
-            return read(data, content, chunk_bytes=chunk_bytes, wanted=wanted, columns=columns, reads=reads)
+            return read(
+                data,
+                content,
+                chunk_bytes=chunk_bytes,
+                wanted=wanted,
+                columns=columns,
+                reads=reads,
+                may_be_preallocated=may_be_preallocated,
+            )
     rows = Rows(arrow_schema(COLUMNS[content] if columns is None else columns), {"directory": "d"})
     wanted = wanted or BatchFilter(only_control=content == "control")
     made: list[dict[str, Any]] = []
-    for found in scan(Counted(data, reads), 0, len(data), Expectation(0), chunk_bytes):
-        if not isinstance(found, Run):
+    source = Counted(data, reads)
+    for found in scan(source, 0, len(data), Expectation(0), chunk_bytes, may_be_preallocated=may_be_preallocated):
+        if not isinstance(found, Run) and found.is_preallocated:
+            assert found.position + found.size == len(data)
+        elif not isinstance(found, Run):
             made += damage_row(found, rows).to_pylist()
         elif content == "batches":
             made += batch_rows(wanted.select(found), rows).to_pylist()

@@ -21,7 +21,8 @@ from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.part import FileEnd, Part, scan_part
 from kraft_trio.spark.decoding.scan import Run, scan
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
-from kraft_trio.storage.batches.batch_header import HEADER_BYTES, patch_crc
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION, patch_crc
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES
 from tests.spark.logs import logs
 from tests.support import sizes
 
@@ -264,7 +265,12 @@ def test_preallocated_zeros_are_the_end_however_the_file_is_divided(log: list[by
 
 def test_zeros_before_other_bytes_or_in_a_segment_that_is_not_the_last_are_damage() -> None:
     data = batch(0, [b"a"])
-    for content, may_be_preallocated in ((data + bytes(600), False), (data + bytes(600) + b"x", True)):
+    too_many = bytes(MAX_PREALLOCATE_BYTES + 1)
+    for content, may_be_preallocated in (
+        (data + bytes(600), False),
+        (data + bytes(600) + b"x", True),
+        (data + too_many, True),
+    ):
         part = Part(0, len(content), len(content), FIRST, may_be_preallocated)
         [damage] = [one for one in scan_part(MemorySource("f", content), part) if isinstance(one, Damage)]
         assert (damage.position, damage.size) == (len(data), len(content) - len(data))
@@ -317,6 +323,35 @@ def test_a_batch_that_reaches_beyond_the_former_end_is_left_to_the_next_query() 
     assert _told(iter(found)) == whole(batch(0, [b"a"]))
     [damage] = [one for one in scan_part(MemorySource("f", data[:size]), part) if isinstance(one, Damage)]
     assert damage.position == len(batch(0, [b"a"])), "it is torn if nothing is behind it"
+
+
+@pytest.mark.parametrize("at", [MAGIC_POSITION, 9, HEADER_BYTES + 20])
+def test_damage_up_to_the_former_end_of_a_file_that_grows_is_told(at: int) -> None:
+    """The length at 9 becomes longer than the file is by now."""
+    first, second = batch(0, [b"a"]), bytearray(batch(1, [b"b" * 100]))
+    second[at] ^= 1
+    data = first + bytes(second)
+    part = Part(0, len(data), len(data), FIRST, may_be_preallocated=True)
+    grown = data + batch(2, [b"c"]) + bytes(70_000)
+    found = [*scan_part(FileSource("f", len(data), io.BytesIO(grown)), part)]
+    assert [place for place, _, error in _told(iter(found)) if error] == [len(first)]
+
+
+@settings(max_examples=sizes.examples(60))
+@given(logs(3), st.data(), st.integers(1, 3000))
+def test_zeros_behind_a_damaged_file_change_no_part(log: list[bytes], draw: st.DataObject, zeros: int) -> None:
+    """Wherever the file is divided; but a damaged end may include zeros."""
+    data = bytearray(b"".join(log))
+    data[draw.draw(st.integers(0, len(data) - 1))] ^= draw.draw(st.sampled_from([1, 0x80, 0xFF]))
+    content = bytes(data) + bytes(zeros)
+    cuts = sorted(draw.draw(st.sets(st.integers(1, len(data) - 1), max_size=4)))
+    found: list[tuple[int, int, str | None]] = []
+    for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True):
+        part = Part(start, end, len(content), FIRST, may_be_preallocated=True)
+        found += _told(scan_part(MemorySource("f", content), part, max(map(len, log))))
+    without = whole(bytes(data))
+    assert [(at, error is None) for at, _, error in found] == [(at, error is None) for at, _, error in without]
+    assert [size for _, size, _ in found][:-1] == [size for _, size, _ in without][:-1]
 
 
 def test_a_file_that_is_cut_meanwhile_ends_there() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kraft_trio.spark.decoding.batch_filter import BatchFilter
 from kraft_trio.spark.decoding.scan import FIRST_CHUNK_BYTES
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch, iter_headers, patch_base_offset_and_epoch
-from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, MAGIC_POSITION, Compression
 from tests.spark.logs import as_truth, logs, read, truth
 from tests.support import sizes
 
@@ -55,7 +55,8 @@ def test_a_bit_that_flips_costs_one_batch_at_most(log: list[bytes], draw: st.Dat
     hit = next(at for at in range(len(log)) if starts[at + 1] > bit // 8)
     epochs = [header.leader_epoch for _, header in iter_headers(data)]
     in_batch = bit // 8 - starts[hit]
-    table = read(changed, chunk_bytes=chunk_bytes)
+    zeros = draw.draw(st.just(0) | st.integers(1, 3000))
+    table = read(changed + bytes(zeros), chunk_bytes=chunk_bytes, may_be_preallocated=zeros > 0)
     others = [row for row in truth(log) if row["position"] != starts[hit]]
     if in_batch in EPOCH_BYTES:
         epochs[hit] ^= 1 << (8 * (EPOCH_BYTES.stop - 1 - in_batch) + bit % 8)
@@ -217,6 +218,38 @@ def test_a_damaged_batch_shows_what_its_header_says() -> None:
     assert rows[1]["error"].startswith("CRC is 0x")
 
 
+@pytest.mark.parametrize("zeros", [1, 8, 60, 61, 5000, 300_000])
+@pytest.mark.parametrize("hit", [1, 3, 4])
+@pytest.mark.parametrize("place", [0, 11, MAGIC_POSITION, 18, 23, 57, HEADER_BYTES + 7, -1])
+@pytest.mark.parametrize("mask", [1, 0x80])
+def test_preallocated_zeros_change_nothing(zeros: int, hit: int, place: int, mask: int) -> None:
+    """Only where the header of the last batch is damaged does nobody know how many of the zeros are its own."""
+    log = plain_log([50] * 5)
+    damaged = bytearray(log[hit])
+    damaged[place] ^= mask
+    data = b"".join([*log[:hit], damaged, *log[hit + 1 :]])
+    rows, with_zeros = read(data, "batches").rows, read(data + bytes(zeros), "batches", may_be_preallocated=True).rows
+    told = {"position"} if hit == 4 and place in {0, 11, MAGIC_POSITION, 23, 57} else {*rows[0]} - {"error"}
+    assert [row["error"] is None for row in with_zeros] == [row["error"] is None for row in rows]
+    assert [{name: row[name] for name in told} for row in with_zeros] == [
+        {name: row[name] for name in told} for row in rows
+    ]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+def test_a_batch_at_the_end_of_the_last_value_is_none_of_the_log(compression: Compression) -> None:
+    """Whichever bit of the one around it flips, and although only zeros follow it, too."""
+    inner = bytearray(encode_batch([NewRecord(bytes(range(200)))], timestamp_ms=5))
+    patch_base_offset_and_epoch(inner, 0, 1, 1)
+    outer = bytearray(encode_batch([NewRecord(bytes(inner))], timestamp_ms=5, compression=compression))
+    patch_base_offset_and_epoch(outer, 0, 1, 1)
+    first = plain_log([5])[0]
+    start = len(first)
+    for bit in range(start * 8, (start + len(outer)) * 8):
+        table = read(flipped(first + bytes(outer), bit) + bytes(3000), "batches", may_be_preallocated=True)
+        assert [row["position"] for row in table.rows] == [0, start], bit
+
+
 def test_damage_is_shown_whatever_offsets_are_asked_for() -> None:
     log = plain_log([5, 5, 5])
     data = bytearray(b"".join(log))
@@ -226,14 +259,15 @@ def test_damage_is_shown_whatever_offsets_are_asked_for() -> None:
     assert len(table.errors) == 1
 
 
-def test_every_second_batch_damaged() -> None:
+@pytest.mark.parametrize("zeros", [0, 1 << 20])
+def test_every_second_batch_damaged(zeros: int) -> None:
     """What lies between is read; and what is read again because of each of them is no more than some small chunks."""
     log = plain_log([20] * 2000)
     data = bytearray(b"".join(log))
     for start in starts_of(log)[:-1:2]:
         data[start + MAGIC_POSITION] = 9
     reads: list[int] = []
-    table = read(bytes(data), "batches", reads=reads)
+    table = read(bytes(data) + bytes(zeros), "batches", reads=reads, may_be_preallocated=True)
     assert [row["base_offset"] for row in table.sound] == list(range(1, 2000, 2))
     assert [row["position"] for row in table.errors] == starts_of(log)[:-1:2]
-    assert sum(reads) <= 1000 * 5 * FIRST_CHUNK_BYTES
+    assert sum(reads) <= 1000 * 5 * FIRST_CHUNK_BYTES + 8 * zeros

@@ -19,6 +19,7 @@ from kraft_trio.storage.checks.replica_comparison import first_difference
 from kraft_trio.storage.directory.quorum_state import encode_quorum_state
 from kraft_trio.storage.disk.partition_files import checkpoint_name
 from kraft_trio.storage.log.log import Log
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES
 from kraft_trio.storage.segments.retention import RetentionLimits
 from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from tests.storage.support import (
@@ -201,6 +202,17 @@ class TestLog:
         note = f"{LAST}: position {position}: {size - position} preallocated bytes of zeros, which the next start cuts"
         assert note in report_of(disk).notes
         assert report_of(disk).log_end == OffsetAndEpoch(14, 2)
+
+    async def test_more_zeros_than_a_node_preallocates_are_a_torn_tail(self) -> None:
+        disk = await stopped()
+        content = disk.read_bytes(LAST)
+        disk.replace_now(LAST, content + bytes(MAX_PREALLOCATE_BYTES + 1))
+        tail = f"a torn tail of {MAX_PREALLOCATE_BYTES + 1} bytes, which the next start cuts"
+        [note] = [note for note in report_of(disk).notes if note.startswith(LAST)]
+        assert note.endswith(f"magic 0, expected 2; {tail}")
+        disk.replace_now(LAST, content + bytes(MAX_PREALLOCATE_BYTES))
+        [note] = [note for note in report_of(disk).notes if note.startswith(LAST)]
+        assert f"{MAX_PREALLOCATE_BYTES} preallocated bytes of zeros" in note
 
     async def test_zeros_in_place_of_what_was_synced(self) -> None:
         disk = SimulatedDisk()

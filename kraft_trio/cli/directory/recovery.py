@@ -222,7 +222,7 @@ def open_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
         config=LogConfig(
             segment_bytes=config.segment_bytes,
             segment_ms=config.segment_ms,
-            preallocate_bytes=0,  # It appends once.
+            preallocate_bytes=config.preallocate_bytes,
             max_producers=config.max_producer_ids,
         ),
         now_ms=lambda: now_ms,

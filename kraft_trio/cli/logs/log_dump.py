@@ -30,13 +30,12 @@ from kraft_trio.storage.batches.control_records import (
 from kraft_trio.storage.disk.disk import DiskFile
 from kraft_trio.storage.disk.partition_files import LOG, offsets_of
 from kraft_trio.storage.disk.real_disk import RealDisk
-from kraft_trio.storage.segments.preallocation import has_only_zeros
+from kraft_trio.storage.segments.preallocation import MAX_PREALLOCATE_BYTES, is_preallocated
 from kraft_trio.wire.metadata_frame import decode_metadata_frame
 
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _END_MARKER = struct.Struct(">hi")
 _SEQUENCES = 2**31
-_WINDOW_BYTES = 1024 * 1024
 
 
 @attrs.frozen
@@ -99,32 +98,38 @@ def dump_file(path: str, *, metadata_frames: bool = False) -> Iterator[DumpedIte
     is not a batch ends the dump.  Raises OSError when the file cannot be read.
     """
     position: int | None = 0
+    read_before: int | None = None
     while position is not None:
         opened: DiskFile = RealDisk().open_to_read(path)
         with closing(opened) as file, file.view() as buffer:
-            position = yield from _dump_opened(path, file, buffer, position, metadata_frames)
+            position = yield from _dump_opened(path, file, buffer, position, read_before, metadata_frames)
+            read_before = position
 
 
 def _dump_opened(
-    path: str, file: DiskFile, buffer: memoryview, position: int, metadata_frames: bool
+    path: str, file: DiskFile, buffer: memoryview, position: int, read_before: int | None, metadata_frames: bool
 ) -> Generator[DumpedItem, None, int | None]:
-    """Returns where to go on after opening the file again: its node runs, and has written more or cut the zeros."""
+    """Returns where to go on after opening the file again: its node runs, and has written more or cut the zeros.
+
+    A batch with a wrong CRC may be half written, so it is read again, unless it was `read_before`.
+    """
     for item in _dump_buffer(file, buffer, position, metadata_frames):
         if isinstance(item, Damage):
-            is_preallocated = _has_only_zeros(file, item.position) and _may_be_preallocated(path)
+            ends_the_log = _is_preallocated(file, item.position) and _may_be_preallocated(path)
             if os.path.getsize(path) != len(buffer) or file.read_at(item.position, HEADER_BYTES) != item.header:
                 return item.position
-            if is_preallocated:
+            if ends_the_log:
                 yield Preallocated(item.position, item.invalid_bytes)
                 return None
+        elif isinstance(item, DumpedBatch) and not item.is_valid and item.position != read_before:
+            return item.position
         yield item
     return None
 
 
-def _has_only_zeros(file: DiskFile, position: int) -> bool:
+def _is_preallocated(file: DiskFile, position: int) -> bool:
     """What is mapped may have been cut."""
-    parts = (file.read_at(at, _WINDOW_BYTES) for at in range(position, file.size(), _WINDOW_BYTES))
-    return all(has_only_zeros(memoryview(part), 0) for part in parts)
+    return is_preallocated(memoryview(file.read_at(position, MAX_PREALLOCATE_BYTES + 1)), 0)
 
 
 def _may_be_preallocated(path: str) -> bool:

@@ -56,7 +56,12 @@ class Boundary:
 
 
 def boundary_at(
-    source: ByteSource, position: int, of_file: Expectation, largest_batch_bytes: int = LARGEST_BATCH_BYTES
+    source: ByteSource,
+    position: int,
+    of_file: Expectation,
+    largest_batch_bytes: int = LARGEST_BATCH_BYTES,
+    *,
+    may_be_preallocated: bool = False,
 ) -> Boundary:
     """The first boundary at or after `position`; `of_file` is the expectation for the file's first batch.
 
@@ -73,13 +78,13 @@ def boundary_at(
         if found is not None:
             return found
         window *= _GROWTH
-    return _scanned(source, position, of_file)
+    return _scanned(source, position, of_file, may_be_preallocated=may_be_preallocated)
 
 
-def _scanned(source: ByteSource, position: int, of_file: Expectation) -> Boundary:
+def _scanned(source: ByteSource, position: int, of_file: Expectation, *, may_be_preallocated: bool) -> Boundary:
     """The boundary that a scan from the file's start comes to."""
     at, expectation = 0, of_file
-    for found in scan(source, 0, source.size, of_file, stop=position):
+    for found in scan(source, 0, source.size, of_file, stop=position, may_be_preallocated=may_be_preallocated):
         at = found.end if isinstance(found, Run) else found.position + found.size
         expectation = found.expectation
     return Boundary(at, expectation)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import attrs
 
-from kraft_trio.errors import StorageError
+from kraft_trio.errors import ProtocolError, StorageError
 from kraft_trio.spark.decoding.boundary import LARGEST_BATCH_BYTES, boundary_at
 from kraft_trio.spark.decoding.byte_source import ByteSource
-from kraft_trio.spark.decoding.damage import Damage
+from kraft_trio.spark.decoding.damage import Damage, crc_at
 from kraft_trio.spark.decoding.expectation import Expectation
 from kraft_trio.spark.decoding.scan import Run, scan
+from kraft_trio.storage.batches.batch_header import HEADER_BYTES, peek_header
 
 
 @attrs.frozen
@@ -27,7 +29,7 @@ class Part:
     of_file: Expectation
     """Expectation for the file's first batch."""
     may_be_preallocated: bool = False
-    """Whether zeros up to the file's end are no damage."""
+    """Whether zeros up to the file's end, as many as a node preallocates, are no damage."""
 
 
 @attrs.frozen
@@ -48,18 +50,21 @@ def scan_part(
     a boundary, because it is larger than `largest_batch_bytes`.
     """
     listed = _Listed(source, min(part.file_size, source.size))
-    start = boundary_at(listed, part.start, part.of_file, largest_batch_bytes)
+    may_be_preallocated = part.may_be_preallocated
+    find = partial(boundary_at, listed, may_be_preallocated=may_be_preallocated)
+    start = find(part.start, part.of_file, largest_batch_bytes)
     stop = listed.size
     if part.end < listed.size:
-        stop = boundary_at(listed, part.end, part.of_file, largest_batch_bytes).position
+        stop = find(part.end, part.of_file, largest_batch_bytes).position
     if start.position == listed.size and part.start > 0:
         # The last batch begins in an earlier part.
         return
     is_last = stop == listed.size
     end = source.size if is_last else stop
     expectation = start.expectation
-    for found in scan(source, start.position, source.size, expectation, stop=end):
-        if part.may_be_preallocated and isinstance(found, Damage) and _is_end(source, found):
+    size = source.size
+    for found in scan(source, start.position, size, expectation, stop=end, may_be_preallocated=may_be_preallocated):
+        if may_be_preallocated and isinstance(found, Damage) and _is_end(source, found):
             end = found.position
             break
         expectation = found.expectation
@@ -69,12 +74,20 @@ def scan_part(
 
 
 def _is_end(source: ByteSource, damage: Damage) -> bool:
-    """Whether it is what is preallocated, or a batch that a running node has written beyond the end meanwhile.
-
-    A node that runs has cut a torn tail before it wrote anything.
-    """
-    reaches_end = damage.position + damage.size == source.size
-    return damage.is_only_zeros or (reaches_end and bool(source.read_at(source.size, 1)))
+    """Whether it is what is preallocated, or a batch that a running node writes beyond the former end meanwhile."""
+    if damage.is_preallocated:
+        return True
+    if damage.position + damage.size != source.size or not source.read_at(source.size, 1):
+        return False
+    try:
+        header = peek_header(source.read_at(damage.position, HEADER_BYTES))
+    except ProtocolError:
+        return False
+    size = header.size_in_bytes
+    if size <= damage.size:
+        return False
+    is_written = bool(source.read_at(damage.position + size - 1, 1))
+    return not is_written or crc_at(source, damage.position, size) == header.crc
 
 
 @attrs.frozen

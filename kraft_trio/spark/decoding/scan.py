@@ -72,10 +72,13 @@ def scan(
     expectation: Expectation,
     chunk_bytes: int = LARGEST_CHUNK_BYTES,
     stop: int | None = None,
+    *,
+    may_be_preallocated: bool = False,
 ) -> Iterator[Run | Damage]:
     """Yield the batches from `start` to `end`, which are positions where batches begin, or the source's end.
 
     With `stop`, nothing is yielded that begins there or later.  What is found up to there is the same as without it.
+    With `may_be_preallocated`, the log may end before zeros; these are damage, too, but known as preallocated.
     Memory holds about `chunk_bytes`, or one batch.  A running node writes over the zeros at the end of its file: what
     has changed since it was read is read again.  Raises OSError.
     """
@@ -92,9 +95,9 @@ def scan(
             position = run.end
             size = min(2 * size, chunk_bytes)
             continue
-        damage = damage_at(source, position, end, expectation)
+        damage = damage_at(source, position, end, expectation, may_be_preallocated=may_be_preallocated)
         size = first_size
-        judged = chunk if position + damage.size == end else chunk[:HEADER_BYTES]
+        judged = chunk[: max(damage.size, HEADER_BYTES)]
         if not damage.error or source.read_at(position, len(judged)) != judged:
             continue
         if damage.is_batch:

@@ -30,7 +30,7 @@ from kraft_trio.storage.directory.quorum_state import decode_quorum_state, store
 from kraft_trio.storage.disk import partition_files
 from kraft_trio.storage.disk.disk import Disk, join
 from kraft_trio.storage.segments.leader_epoch_checkpoint import decode_leader_epochs
-from kraft_trio.storage.segments.preallocation import has_only_zeros
+from kraft_trio.storage.segments.preallocation import is_preallocated
 from kraft_trio.storage.segments.producer_snapshot import decode_producer_snapshot
 from kraft_trio.storage.segments.recovery_point import RecoveryRecord, decode_recovery_point
 from kraft_trio.storage.segments.torn_tail import find_promised_batch
@@ -177,7 +177,7 @@ def _check_segments(
             if offset != offsets[-1] or not _is_torn_tail(disk, report, names, view, position):
                 report.problems.append(f"{where}: {damage}")
                 report.is_damaged = True
-            elif has_only_zeros(view, position):
+            elif is_preallocated(view, position):
                 on_progress(left)
                 report.notes.append(f"{where}: {left} preallocated bytes of zeros, which the next start cuts")
             else:

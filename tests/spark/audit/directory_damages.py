@@ -89,18 +89,18 @@ def zeros_follow_the_last_batch_and_a_segment_follows_them(backup: Backup) -> No
 
 
 @breaks("log_ends_in_zeros")
+def more_zeros_than_preallocated_follow_the_last_batch(backup: Backup) -> None:
+    """The reader names no others in a last segment."""
+    _zeros_follow_the_last_batch(backup, "magic 0, expected 2")
+
+
+@breaks("log_ends_in_zeros")
 def a_sealed_segment_is_nothing_but_zeros(backup: Backup) -> None:
     first = backup.find("batches", 4, base_offset=0)
     backup.remove(4, "batches", "control")
     zeros = {"position": 0, "size": 61440, "error": "magic 0, expected 2; 61440 bytes of zeros to the end"}
     backup.tables["batches"].append({**dict.fromkeys(first), **{name: first[name] for name in PLACE}, **zeros})
     backup.find("replicas", 4).update(last_segment=first["segment"] + 1)
-
-
-@breaks("log_torn_tail")
-def zeros_follow_a_torn_batch(backup: Backup) -> None:
-    """It was written over preallocated ones."""
-    _zeros_follow_the_last_batch(backup, "CRC is 1, its header says 2")
 
 
 @breaks("log_has_records")
