@@ -18,6 +18,7 @@ from harness.command import kraft
 from harness.node import NodeProcess
 from harness.ports import free_ports
 from harness.quorum import Quorum
+from harness.segments import written_bytes
 from harness.waiting import wait_until
 from kraft_trio.cli.terminal.exit_codes import ExitCode
 from kraft_trio.client.known_voter import OVERRIDE
@@ -220,7 +221,7 @@ def test_a_second_process_on_the_same_directory(quorum: Quorum, lone: NodeProces
 def test_damage_in_the_middle_of_the_log(lone: NodeProcess) -> None:
     """Valid batches follow, so it is no torn tail: the node must not serve or vote (scenario S13)."""
     [path] = lone.partition_directory.glob("*.log")
-    log = bytearray(path.read_bytes())
+    log = bytearray(written_bytes(path))
     log[100] ^= 0x01
     path.write_bytes(log)
     before = files_below(lone.directory)

@@ -123,6 +123,9 @@ def _load(
     segments.retired += snapshots.retire_below(segments.start_offset)
     # A snapshot that has just replaced the log may end below it.
     committed = None if recorded.high_watermark is None else min(recorded.high_watermark, segments.end_offset)
+    # A failed fsync may have lost the size that a cut gave the file.
+    segments.active.file.truncate(segments.active.size)
+    segments.active.file.sync_now()
     recovery_point = RecoveryPoint(disk, directory, segments.end_offset, committed)
     return LoadedLog(segments, state, recovery_point, snapshots)
 
@@ -232,8 +235,7 @@ def _scan_segments(
     # Everything before it (exclusive) has been synced: each segment is, before the next one is created.
     promised = max(recorded.synced_end_offset or 0, recorded.high_watermark or 0)
     synced_offset = max(known_good_offset, promised, last.base_offset)
-    # A killed process may have left unsynced bytes here, and a failed fsync may have lost the size that a cut gave it.
-    last.file.truncate(last.size)
+    # A killed process may have left unsynced bytes here.
     last.file.sync_now()
     for segment in segments:
         if segment.base_offset != scan.next_offset:
