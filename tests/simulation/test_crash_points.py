@@ -135,11 +135,11 @@ def test_a_life_has_every_kind_of_call(undisturbed: list[tuple[str, str]]) -> No
 def test_every_rule_holds_whichever_call_it_crashes_at(share: int, undisturbed: list[tuple[str, str]]) -> None:
     """Before and after each call that changes something; what is lost takes turns."""
     lived = 0
-    for number, (operation, name) in enumerate(undisturbed, start=1):
-        if number % SHARES != share or operation in READS:
-            continue
+    changing = [number for number, (operation, _) in enumerate(undisturbed, start=1) if operation not in READS]
+    for turn, number in enumerate(changing[share::SHARES]):
+        operation, name = undisturbed[number - 1]
         for after in (False, True):
-            lose = LOSSES[(number // SHARES + after) % len(LOSSES)]
+            lose = LOSSES[(turn + after) % len(LOSSES)]
             found = live(crash_at=number, lose=lose, after=after)
             assert found.calls[:number] == undisturbed[:number], "until then it is the same life"
             assert found.crashes == 1, f"call {number}: {operation} {name}, after: {after}"
