@@ -17,18 +17,14 @@ from benchmarks.context import Context
 from benchmarks.kraft_cluster import KraftCluster
 from benchmarks.measurement import ProducerResult
 from benchmarks.processes import Memory, cpu_seconds, memory_of
-from benchmarks.report import Aim, Section
+from benchmarks.report import Section
+from benchmarks.soak import PARTS, flat_aims
 
 VALUE_BYTES: Final = 100
 RECORD_BYTES: Final = 110
 """About what a record takes in the log."""
 SEGMENTS: Final = 100
-PARTS: Final = 10
 PART_SECONDS: Final = 900.0
-FLAT_MIB: Final = 10.0
-"""How much more anonymous memory a node may have after the last part than after the second."""
-SLOWEST: Final = 0.9
-"""The rate of the last three parts together, of that of the first three; the machine varies by as much."""
 SETTLE_SECONDS: Final = 2.0
 
 
@@ -135,18 +131,7 @@ def sections_of(parts: list[Part], starts: list[Start], leader: int, size: str) 
                 )
                 for number, part in enumerate(parts, 1)
             ),
-            aims=(
-                Aim(
-                    f"flat: the last three parts at least {SLOWEST} × the rate of the first",
-                    f"{ratio:.2f} ×",
-                    ratio >= SLOWEST,
-                ),
-                Aim(
-                    f"flat: at most {FLAT_MIB:.0f} MiB more after part {PARTS} than after part 2",
-                    f"largest {growth:+.1f} MiB",
-                    growth <= FLAT_MIB,
-                ),
-            ),
+            aims=flat_aims(ratio, growth),
             data={"parts": [attrs.asdict(part) for part in parts]},
         ),
         Section(

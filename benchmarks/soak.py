@@ -67,18 +67,7 @@ async def measure(context: Context) -> Section:
             )
             for number, part in enumerate(parts, 1)
         ),
-        aims=(
-            Aim(
-                f"flat: the last three parts at least {SLOWEST} × the rate of the first",
-                f"{ratio:.2f} ×",
-                ratio >= SLOWEST,
-            ),
-            Aim(
-                f"flat: at most {FLAT_MIB:.0f} MiB more after part {PARTS} than after part 2",
-                f"largest {max(growth.values()):+.1f} MiB",
-                max(growth.values()) <= FLAT_MIB,
-            ),
-        ),
+        aims=flat_aims(ratio, max(growth.values())),
         data={"parts": [attrs.asdict(part) for part in parts]},
     )
 
@@ -100,3 +89,19 @@ async def _part(context: Context, cluster: KraftCluster, leader: int, number: in
     part = Part(result, cpu_us, {node: memory_of(pid) for node, pid in cluster.pids.items()})
     context.say(f"part {number} of {PARTS}: {result.per_second:,.0f}/s, {part.memory[leader].anonymous_mib:.1f} MiB")
     return part
+
+
+def flat_aims(ratio: float, growth_mib: float) -> tuple[Aim, Aim]:
+    """The aims for the last rates, as a share of the first, and for the growth of a node's memory."""
+    return (
+        Aim(
+            f"flat: the last three parts at least {SLOWEST} × the rate of the first",
+            f"{ratio:.2f} ×",
+            ratio >= SLOWEST,
+        ),
+        Aim(
+            f"flat: at most {FLAT_MIB:.0f} MiB more after part {PARTS} than after part 2",
+            f"largest {growth_mib:+.1f} MiB",
+            growth_mib <= FLAT_MIB,
+        ),
+    )

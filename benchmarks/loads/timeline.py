@@ -77,9 +77,13 @@ class Recorder(trio.abc.Instrument):
     def events(self) -> Iterator[list[Any]]:
         """Return all, as lists that begin with the kind and, but for messages, begin and end in nanoseconds.
 
-        A turn has its processor time, too, and how long the thread waited for a processor in it, and before it since
-        the last turn; a message the two ports and the bytes of the connection so far; an fsync the name of the file,
-        whether that had grown, and whether the event loop waited for it; a collection its generation; a span its name.
+        More numbers follow:
+
+        - a turn has its processor time, and how long the thread waited for a processor, in the turn and before it,
+        - a message has the two ports, and the bytes of the connection so far,
+        - an fsync has the name of the file, whether that had grown, and whether the event loop waited for it,
+        - a collection has its generation,
+        - a span has its name.
         """
         names = list(self._names)
         for kind, numbers in self._noted.items():
