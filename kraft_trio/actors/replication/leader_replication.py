@@ -331,9 +331,11 @@ class LeaderReplication:
         verdict = self._log.validate_fetch(partition.fetch_offset, partition.last_fetched_epoch)
         is_voter = self._log.voters.voters.is_voter(replica)
         if is_voter and not isinstance(verdict, Diverging):
-            # A log that gives way to a snapshot agrees up to its end at most.
-            agreed = verdict.snapshot_id.offset if isinstance(verdict, NeedsSnapshot) else partition.fetch_offset
-            self._note_acknowledgement(message, replica, min(partition.fetch_offset, agreed))
+            acknowledged = partition.fetch_offset
+            if isinstance(verdict, NeedsSnapshot):
+                # Its log gives way to the snapshot, so nothing behind that is known to agree.
+                acknowledged = min(acknowledged, verdict.snapshot_id.offset)
+            self._note_acknowledgement(message, replica, acknowledged)
         if isinstance(verdict, Diverging | NeedsSnapshot):
             diverging = verdict.end if isinstance(verdict, Diverging) else None
             snapshot = verdict.snapshot_id if isinstance(verdict, NeedsSnapshot) else None

@@ -15,8 +15,8 @@ class SyncsInPlace:
     """Whether the device has been fast lately, by the moving average of all syncs of the log.
 
     On a fast device, the changes of thread take longer than the fsync.  A device that becomes slow keeps the event loop
-    for a few syncs, and one that hangs for a single one; then the thread makes them, until several in a row have been
-    fast.  The simulator has none, because its time is virtual.
+    for a few syncs, and one that hangs for a single one.  After that the thread makes the syncs.  The event loop takes
+    them up again when several in a row have been fast.  The simulator has none, because its time is virtual.
     """
 
     def __init__(self) -> None:
