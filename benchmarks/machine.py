@@ -6,7 +6,6 @@ import os
 import platform
 import socket
 import statistics
-import sysconfig
 import threading
 import time
 from importlib import metadata
@@ -29,7 +28,7 @@ class Machine:
     memory_gib: float
     kernel: str
     python: str
-    """Version, build and compiler: a build without profile-guided optimization is up to a fifth slower."""
+    """Version, date of the build, and compiler.  Builds of one version differ by up to a fifth."""
     file_system: str
     versions: dict[str, str]
     """Installed versions by name; "not installed" where it is missing."""
@@ -73,14 +72,8 @@ def file_system_of(directory: Path) -> str:
 
 
 def _python() -> str:
-    build = ", ".join([" ".join(platform.python_build()), platform.python_compiler(), optimization_of_python()])
+    build = ", ".join([" ".join(platform.python_build()), platform.python_compiler()])
     return f"{platform.python_version()} ({build})"
-
-
-def optimization_of_python() -> str:
-    """Say whether this Python was built with profile-guided optimization."""
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    return "PGO" if "--enable-optimizations" in arguments else "no PGO"
 
 
 def _processor() -> str:

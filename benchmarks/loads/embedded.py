@@ -20,6 +20,7 @@ import click
 import structlog
 import trio
 
+from benchmarks.loads.precise_timer import PreciseTimer
 from benchmarks.measurement import LoadResult, Stopwatch
 from kraft_trio import Node, load_config, open_node
 from kraft_trio.kv.command_serde import CommandSerde
@@ -88,15 +89,15 @@ async def open_loop(operations: Iterator[Callable[[], Awaitable[object]]], rate:
         watch.record(due, time.perf_counter())
 
     start = time.perf_counter()
-    async with trio.open_nursery() as nursery:
-        for number in itertools.count():
-            due = start + number / rate
-            if due >= watch.end:
-                break
-            if (wait := due - time.perf_counter()) > 0:
-                await trio.sleep(wait)
-            watch.begin(due)
-            nursery.start_soon(work, due)
+    with PreciseTimer() as timer:
+        async with trio.open_nursery() as nursery:
+            for number in itertools.count():
+                due = start + number / rate
+                if due >= watch.end:
+                    break
+                await timer.sleep_until(due)
+                watch.begin(due)
+                nursery.start_soon(work, due)
     return watch.result()
 
 

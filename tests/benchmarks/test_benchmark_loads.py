@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 
 import pytest
@@ -10,7 +11,8 @@ import trio
 
 from benchmarks import append, builds, open_loop, tls
 from benchmarks.append import FOLLOWER, LEADER, WIRE
-from benchmarks.loads import embedded
+from benchmarks.loads import embedded, precise_timer
+from benchmarks.loads.precise_timer import PreciseTimer
 from benchmarks.measurement import LoadResult, Stopwatch
 from benchmarks.open_loop import KAFKA
 from benchmarks.side_by_side import OURS
@@ -57,6 +59,27 @@ def test_a_latency_counts_from_the_time_its_operation_was_due() -> None:
     trio.run(embedded.open_loop, itertools.repeat(operation), 1000.0, watch)
     due = sorted(watch.began)
     assert due[1] - due[0] == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_precise_timer_does_not_end_early(monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+    if platform == "linux" and sys.platform != "linux":
+        pytest.skip("no timerfd")
+    monkeypatch.setattr(precise_timer.sys, "platform", platform)
+    late = []
+
+    async def sleep_twice() -> None:
+        with PreciseTimer() as timer:
+            with trio.move_on_after(0):
+                await timer.sleep_until(time.perf_counter() + 0.0002)
+            for seconds in (0.0003, 0.0021):
+                due = time.perf_counter() + seconds
+                await timer.sleep_until(due)
+                late.append(time.perf_counter() - due)
+
+    trio.run(sleep_twice)
+    assert len(late) == 2
+    assert min(late) >= 0
 
 
 def load(p50_ms: float, operations: int = 1000) -> LoadResult:

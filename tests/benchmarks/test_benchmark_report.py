@@ -72,14 +72,6 @@ def test_each_table_tells_the_fdatasync_of_its_time() -> None:
     assert text.count("Before it: fdatasync of 1 KiB 0.100 ms p50, 2.500 ms p99.") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"), [("'--enable-optimizations' '--with-lto'", "PGO"), ("", "no PGO"), (None, "no PGO")]
-)
-def test_the_build_of_python_is_named(monkeypatch: pytest.MonkeyPatch, arguments: str | None, expected: str) -> None:
-    monkeypatch.setattr(command.machine.sysconfig, "get_config_var", lambda name: arguments)
-    assert command.machine.optimization_of_python() == expected
-
-
 def test_a_disk_is_measured_in_a_file_that_goes(tmp_path: Path) -> None:
     times = command.machine.fsync_times(tmp_path, 0.01)
     assert 0 <= times.p50_ms <= times.p99_ms
