@@ -109,7 +109,7 @@ class ConfigFields(LimitFields):
         Integer(0),
         "While appends of the application overlap, the least time from the start of a batch to that of the next; a "
         "lone append never waits; 0: none ([why](../explanation/performance.md#appends-that-overlap)).",
-        default=1,
+        default=2,
         unit="ms",
     )
     request_timeout_ms: int = config_key(
