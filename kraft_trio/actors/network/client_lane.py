@@ -15,7 +15,7 @@ import trio
 from kraft_trio.actors.waiting.address_turns import AddressQueue
 from kraft_trio.actors.waiting.loop_turns import LoopTurns
 
-PRODUCE_UNITS_PER_TURN: Final = 64
+PRODUCE_UNITS_PER_TURN: Final = 128
 OTHER_UNITS_PER_TURN: Final = 32
 OTHER_UNITS: Final = 14
 ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
