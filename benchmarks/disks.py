@@ -22,15 +22,13 @@ from benchmarks.machine import FsyncTimes, fsync_times
 from benchmarks.measurement import LoadResult, median_result
 from benchmarks.open_loop import JVM_WARM_UP_SECONDS, KAFKA, Run, load_kafka, load_ours, warm_up
 from benchmarks.report import Aim, Section
-from benchmarks.side_by_side import ETCD, OURS, Systems, compare
+from benchmarks.side_by_side import AIM_RATE, AIM_TIME, ETCD, OURS, Systems, compare
 from benchmarks.slow_disks import SlowDisks
 
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "images" / "commit-over-fsync.svg"
 IN_FLIGHT: Final = (1, 64)
 RATE: Final = 200
 NODES: Final = (1, 2, 3)
-AIM_TIME: Final = 0.9
-AIM_RATE: Final = 1.8
 AIMED_UP_TO_MS: Final = 5.0
 METHOD: Final = (
     "Each node has a disk of its own, an ext4 whose flushes take a chosen time, the same for all systems. The chosen "

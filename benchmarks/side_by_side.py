@@ -7,6 +7,7 @@ other one only a few heartbeats a second.  The order alternates, so that a machi
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -27,6 +28,13 @@ FLOOR_SECONDS = 1.0
 
 OURS = "kraft-trio"
 ETCD = "etcd"
+
+AIM_TIME = 0.9
+"""At most so much of etcd's p50 and p99, with one in flight."""
+AIM_CPU = 0.85
+"""At most so much of the processor time of its servers, with one in flight."""
+AIM_RATE = 1.8
+"""At least so many times etcd's rate, with many in flight."""
 
 
 @attrs.define
@@ -161,7 +169,7 @@ def rows_of(measured: dict[str, Measured]) -> tuple[tuple[str, ...], ...]:
         *(ours.max_ms / theirs.max_ms, ours.per_second / theirs.per_second),
         measured[OURS].floor.p50_ms / measured[ETCD].floor.p50_ms,
         ours.client_cpu_us / theirs.client_cpu_us,
-        _mean(measured[OURS].server_cpu_us) / _mean(measured[ETCD].server_cpu_us),
+        statistics.fmean(measured[OURS].server_cpu_us) / statistics.fmean(measured[ETCD].server_cpu_us),
     ]
     return (*rows, ("ratio, ours : etcd", *[f"{ratio:.2f}" for ratio in ratios]))
 
@@ -174,12 +182,8 @@ def _row(system: str, measured: Measured) -> tuple[str, ...]:
         f"{median.per_second:,.0f}",
         f"{measured.floor.p50_ms:.3f}",
         f"{median.client_cpu_us:.0f}",
-        f"{_mean(measured.server_cpu_us):.0f}",
+        f"{statistics.fmean(measured.server_cpu_us):.0f}",
     )
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 def data_of(measured: dict[str, Measured]) -> dict[str, object]:
