@@ -22,6 +22,7 @@ if portable.IS_PORTABLE:
 
 from kraft_trio.actors.replication import leader_replication
 from kraft_trio.simulation.clients.operations import OPERATIONS
+from kraft_trio.system import kernel_syncs
 from tests.support import interop_matrix, sizes
 from tests.support.rotation import Rotation
 
@@ -141,6 +142,12 @@ def logging_of_its_own() -> Iterator[None]:
     before = structlog.get_config()
     yield
     structlog.configure(**before)
+
+
+@pytest.fixture
+def no_kernel_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fsync thread makes all syncs, as where the kernel makes none for a process."""
+    monkeypatch.setattr(kernel_syncs, "kernel_syncs", lambda: None)
 
 
 @pytest.fixture

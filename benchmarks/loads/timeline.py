@@ -36,6 +36,7 @@ from kraft_trio.metrics.node_metrics import NodeMetrics
 from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.real_disk import RealFile
 from kraft_trio.storage.log.log_appender import LogAppender
+from kraft_trio.system.kernel_syncs import KernelSyncs
 
 VALUE: Final = b"x" * 1024
 SPANS: Final = {
@@ -68,6 +69,8 @@ class Recorder(trio.abc.Instrument):
         self._loop = threading.get_ident()
         self._ports: WeakKeyDictionary[socket.socket, tuple[int, int]] = WeakKeyDictionary()
         self._transferred: dict[tuple[str, int, int], int] = defaultdict(int)
+        self._in_kernel: dict[int, tuple[int, bool, int]] = {}
+        """Of each sync that the kernel makes: file, whether that had grown, and when it began."""
         self._sizes: dict[str, int] = {}
         """The size that each file had when it was synced last."""
 
@@ -112,6 +115,8 @@ class Recorder(trio.abc.Instrument):
         for method in ("recv", "recv_into"):
             setattr(socket.socket, method, self._noting("received", getattr(socket.socket, method)))
         setattr(real_disk, "sync_data", self._timing(getattr(real_disk, "sync_data")))  # noqa: B009, B010
+        setattr(KernelSyncs, "begin", self._beginning(KernelSyncs.begin))  # noqa: B010
+        setattr(KernelSyncs, "take", self._taking(KernelSyncs.take))  # noqa: B010
         for name, (owner, method) in SPANS.items():
             setattr(owner, method, self._span(name, getattr(owner, method)))
         gc.callbacks.append(self._collects)
@@ -132,17 +137,39 @@ class Recorder(trio.abc.Instrument):
 
     def _timing(self, call: Callable[[int], object]) -> Callable[[int], None]:
         def timed(descriptor: int) -> None:
-            name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
-            size = os.fstat(descriptor).st_size
-            grew = size != self._sizes.get(name, size)
-            self._sizes[name] = size
+            file, grew = self._to_sync(descriptor)
             began = time.monotonic_ns()
             call(descriptor)
-            self.note(
-                "fsync", began, time.monotonic_ns(), self._number(name), grew, threading.get_ident() == self._loop
-            )
+            self.note("fsync", began, time.monotonic_ns(), file, grew, threading.get_ident() == self._loop)
 
         return timed
+
+    def _beginning(self, call: Callable[..., int]) -> Callable[..., int]:
+        def begin(kernel: KernelSyncs, descriptor: int, eventfd: int) -> int:
+            file, began = self._to_sync(descriptor), time.monotonic_ns()
+            number = call(kernel, descriptor, eventfd)
+            self._in_kernel[number] = (*file, began)
+            return number
+
+        return begin
+
+    def _taking(self, call: Callable[..., None]) -> Callable[..., None]:
+        """The fsync ends when the event loop hears of it."""
+
+        def take(kernel: KernelSyncs, number: int, eventfd: int) -> None:
+            call(kernel, number, eventfd)
+            file, grew, began = self._in_kernel.pop(number)
+            self.note("fsync", began, time.monotonic_ns(), file, grew, False)
+
+        return take
+
+    def _to_sync(self, descriptor: int) -> tuple[int, bool]:
+        """The number of the file's name, and whether it has grown since it was synced."""
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+        size = os.fstat(descriptor).st_size
+        grew = size != self._sizes.get(name, size)
+        self._sizes[name] = size
+        return self._number(name), grew
 
     def _span(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         number = self._number(name)

@@ -13,6 +13,8 @@ import trio.testing
 from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.real_disk import RealDisk
 
+pytestmark = pytest.mark.usefixtures("no_kernel_syncs")
+
 
 async def test_a_later_sync_does_not_succeed_after_an_earlier_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,8 @@ from kraft_trio.storage.disk import real_disk
 from kraft_trio.storage.disk.disk_threads import FsyncThread
 from kraft_trio.storage.disk.real_disk import RealDisk
 
+pytestmark = pytest.mark.usefixtures("no_kernel_syncs")
+
 DESCRIPTORS_A_WAITER = 1 if hasattr(os, "eventfd") else 2
 
 

@@ -20,6 +20,8 @@ from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, SyncsInPlace
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
 
+pytestmark = pytest.mark.usefixtures("no_kernel_syncs")
+
 
 def in_place(*times_ns: int) -> list[bool]:
     """Which of so many syncs the event loop waits for, each of which takes the device so long."""

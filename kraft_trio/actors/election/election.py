@@ -1,7 +1,7 @@
 """Election: owns epoch, leader and vote, and runs each stay in a role in its own nursery.
 
 Rule R1, drain before you vote: a message that changes the role closes the epoch nursery.  Election waits for every task
-in it, including an fsync on its thread.  Only then does it read the log's end, persist the new state, and answer.
+in it, including an fsync.  Only then does it read the log's end, persist the new state, and answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The threads that wait for a disk.
 
-One dedicated thread makes the fsyncs.  It answers faster than `trio.to_thread.run_sync`, and groups requests: all
-callers that ask for a sync of a file during another sync share the next one.
+One dedicated thread makes the fsyncs that the kernel does not (`system/kernel_syncs.py`).  It answers faster than
+`trio.to_thread.run_sync`, and groups requests: all callers that ask for a sync of a file during another sync share the
+next one.
 
 A caller waits for a descriptor, like for a socket.  So it runs in the pass of the event loop that sees the answer; with
 the Trio token it would run one pass later.
@@ -30,29 +31,23 @@ class _Request:
         self.error: BaseException | None = None
 
 
-class FsyncThread:
-    """Runs blocking jobs one after another on a daemon thread.  The first job starts it; `close` ends it."""
+class Waiters:
+    """Descriptors to wait for, already registered with the event loop, to be used again and again."""
 
     def __init__(self) -> None:
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._waiters: list[int] = []
-        """Idle waiters, already registered with the event loop."""
+        self._idle: list[int] = []
+        self._is_closed = False
 
-    @trio.lowlevel.enable_ki_protection
-    async def run(self, group: Hashable, job: Callable[[], None]) -> None:
-        """Run `job` on the thread, wait until it ends, and raise what it raised.
+    def get(self) -> int:
+        """Raises OSError."""
+        return self._idle.pop() if self._idle else new_waiter()
 
-        If several jobs of one `group` wait at the same time, only the last runs, and each caller gets its outcome.
-        Cannot be cancelled: a cancelled caller waits, too, and returns as usual.  A KeyboardInterrupt during the wait
-        is raised afterwards, unless the job failed.
+    async def wait(self, waiter: int, before_reuse: Callable[[], object] = lambda: None) -> KeyboardInterrupt | None:
+        """Wait until it is woken, call `before_reuse`, and return it to the others.
+
+        The caller is protected from KeyboardInterrupt.  Cannot be cancelled: a cancelled caller waits, too, and returns
+        as usual.  Returns an interrupt of the wait.
         """
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
-            self._thread.start()
-        waiter = self._waiters.pop() if self._waiters else new_waiter()
-        request = _Request(group, job, waiter)
-        self._requests.put(request)
         interrupt: KeyboardInterrupt | None = None
         try:
             await trio.lowlevel.wait_readable(waiter)
@@ -61,10 +56,11 @@ class FsyncThread:
         except trio.Cancelled:
             # Trio raises it again at the caller's next checkpoint.
             interrupt = await self._wait_shielded(waiter)
-        self._release(waiter)
-        error_or_interrupt = request.error or interrupt
-        if error_or_interrupt is not None:
-            raise error_or_interrupt
+        before_reuse()
+        # Raises, as a failed fsync does, if nothing was written: nobody may take a job for done that is not.
+        take(waiter)
+        self.put_back(waiter)
+        return interrupt
 
     async def _wait_shielded(self, waiter: int) -> KeyboardInterrupt | None:
         """Wait in a scope, which costs as much as the rest of the wait.  Returns an interrupt instead of raising it."""
@@ -78,13 +74,45 @@ class FsyncThread:
                     interrupt = error
         return interrupt
 
-    def _release(self, waiter: int) -> None:
-        # Raises, as a failed fsync does, if nothing was written: nobody may take a job for done that is not.
-        take(waiter)
-        if self._thread is None:
+    def put_back(self, waiter: int) -> None:
+        if self._is_closed:
             close_waiter(waiter)
         else:
-            self._waiters.append(waiter)
+            self._idle.append(waiter)
+
+    def close(self) -> None:
+        """Close those that are idle now, and the others when they are put back."""
+        self._is_closed = True
+        while self._idle:
+            close_waiter(self._idle.pop())
+
+
+class FsyncThread:
+    """Runs blocking jobs one after another on a daemon thread.  The first job starts it; `close` ends it."""
+
+    def __init__(self, waiters: Waiters | None = None) -> None:
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._waiters = waiters or Waiters()
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self, group: Hashable, job: Callable[[], None]) -> None:
+        """Run `job` on the thread, wait until it ends, and raise what it raised.
+
+        If several jobs of one `group` wait at the same time, only the last runs, and each caller gets its outcome.
+        Cannot be cancelled: a cancelled caller waits, too, and returns as usual.  A KeyboardInterrupt during the wait
+        is raised afterwards, unless the job failed.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
+            self._thread.start()
+        waiter = self._waiters.get()
+        request = _Request(group, job, waiter)
+        self._requests.put(request)
+        interrupt = await self._waiters.wait(waiter)
+        error_or_interrupt = request.error or interrupt
+        if error_or_interrupt is not None:
+            raise error_or_interrupt
 
     def close(self) -> None:
         """End the thread after the jobs already requested.  A later `run` starts a new one."""
@@ -92,8 +120,7 @@ class FsyncThread:
         if thread is not None:
             self._requests.put(None)
             thread.join()
-        while self._waiters:
-            close_waiter(self._waiters.pop())
+        self._waiters.close()
 
     def _serve(self) -> None:
         requests = self._requests
@@ -142,8 +169,9 @@ class DiskThreads:
     """
 
     def __init__(self) -> None:
-        self.fsync = FsyncThread()
-        """Syncs the log and quorum-state."""
+        self.waiters = Waiters()
+        self.fsync = FsyncThread(self.waiters)
+        """Syncs quorum-state, and the log where the kernel does not."""
         self.large_syncs = trio.CapacityLimiter(2)
         """Syncs of snapshots: one being written and one being fetched."""
         self.names = trio.CapacityLimiter(2)

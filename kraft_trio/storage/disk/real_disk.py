@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import trio
 
@@ -21,8 +22,9 @@ from kraft_trio.storage.disk.disk_threads import DiskThreads
 from kraft_trio.storage.disk.failures import is_disk_full
 from kraft_trio.storage.disk.real_lock import RealLock, lock_file
 from kraft_trio.storage.disk.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors
-from kraft_trio.system import descriptors
+from kraft_trio.system import descriptors, kernel_syncs
 from kraft_trio.system.durability import UNSUPPORTED, sync_all, sync_data
+from kraft_trio.system.kernel_syncs import KernelSyncs
 from kraft_trio.system.page_cache import forget_cached
 from kraft_trio.system.reserved_space import reserve
 from kraft_trio.system.support import no_windows
@@ -53,6 +55,15 @@ def sync_entirely(descriptor: int, path: str) -> None:
         raise sync_error(error, path) from error
 
 
+class _InKernel(NamedTuple):
+    """A sync that the kernel makes."""
+
+    kernel: KernelSyncs
+    number: int
+    waiter: int
+    began_ns: int
+
+
 class RealFile:
     """An open file of the operating system; see `DiskFile`."""
 
@@ -66,6 +77,11 @@ class RealFile:
         self._sync_lock = threading.Lock()
         self._sync_error: OSError | None = None
         self._last_sync_ns = 0
+        self._in_kernel: _InKernel | None = None
+        """The sync that the kernel makes.  It holds the lock."""
+        self._kernel_ended = trio.lowlevel.ParkingLot()
+        self._on_thread = 0
+        """The syncs that threads make or shall make."""
         self._syncs_under_way = 0
         self._closed = False
         when_forked(self, RealFile._close_in_child)
@@ -182,17 +198,101 @@ class RealFile:
         self._check_open()
         self._syncs_under_way += 1
         try:
-            await self._threads.fsync.run(self, self._sync)
+            if not await self._sync_in_kernel():
+                await self._sync_on_thread()
         finally:
             self._end_sync()
+
+    async def _sync_on_thread(self) -> None:
+        self._on_thread += 1
+        try:
+            await self._threads.fsync.run(self, self._sync)
+        finally:
+            self._on_thread -= 1
+
+    @trio.lowlevel.enable_ki_protection
+    async def _sync_in_kernel(self) -> bool:
+        """Have the kernel sync, and wait like the fsync thread's callers.  Returns False if it does not take that.
+
+        Callers that come during a sync share the next one.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        before = self._in_kernel
+        while (running := self._in_kernel) is not None:
+            while self._in_kernel is running:
+                interrupt = await self._wait_for_kernel() or interrupt
+            if running is not before:
+                # It began after this call.
+                self._raise_outcome(interrupt)
+                return True
+        if interrupt is not None:
+            self._raise_outcome(interrupt)
+        kernel = kernel_syncs.kernel_syncs()
+        if kernel is None or self._on_thread or self._sync_error is not None:
+            # A thread must not wait for the lock while the kernel's sync has it: only this event loop gives that back.
+            return False
+        if not self._sync_lock.acquire(blocking=False):
+            return False
+        under_way = None
+        try:
+            waiter = self._threads.waiters.get()
+            began_ns = time.perf_counter_ns()
+            if number := kernel.begin(self._descriptor, waiter):
+                under_way = self._in_kernel = _InKernel(kernel, number, waiter, began_ns)
+            else:
+                self._threads.waiters.put_back(waiter)
+        finally:
+            if under_way is None:
+                self._sync_lock.release()
+        if under_way is None:
+            return False
+        try:
+            interrupt = await self._threads.waiters.wait(waiter, lambda: self._end_in_kernel(under_way))
+        finally:
+            self._end_in_kernel(under_way)
+        self._raise_outcome(interrupt)
+        return True
+
+    async def _wait_for_kernel(self) -> KeyboardInterrupt | None:
+        """Wait for the end of the sync that the kernel makes, or for an interrupt, which this returns.  Shielded."""
+        try:
+            with trio.CancelScope(shield=True):
+                await self._kernel_ended.park()
+        except KeyboardInterrupt as error:
+            return error
+        return None
+
+    def _raise_outcome(self, interrupt: KeyboardInterrupt | None) -> None:
+        error_or_interrupt = self._sync_error or interrupt
+        if error_or_interrupt is not None:
+            raise error_or_interrupt
+
+    def _end_in_kernel(self, under_way: _InKernel) -> None:
+        """Note the outcome of that sync, unless it has been noted.  Blocks until it has ended."""
+        if self._in_kernel is not under_way:
+            return
+        failure: OSError | None = OSError(errno.EIO, "the outcome of a sync is not known", self._path)
+        try:
+            under_way.kernel.take(under_way.number, under_way.waiter)
+            failure = None
+        except OSError as error:
+            failure = sync_error(error, self._path)
+        finally:
+            self._sync_error = self._sync_error or failure
+            self._last_sync_ns = time.perf_counter_ns() - under_way.began_ns
+            self._in_kernel = None
+            self._sync_lock.release()
+            self._kernel_ended.unpark_all()
 
     async def sync_aside(self) -> None:
         self._check_open()
         self._syncs_under_way += 1
+        self._on_thread += 1
         try:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._sync, limiter=self._threads.large_syncs)
         finally:
+            self._on_thread -= 1
             self._end_sync()
 
     def _end_sync(self) -> None:
@@ -201,8 +301,12 @@ class RealFile:
         if self._closed and not self._syncs_under_way:
             os.close(self._descriptor)
 
+    @trio.lowlevel.enable_ki_protection
     def sync_now(self) -> None:
         self._check_open()
+        if self._in_kernel is not None:
+            # It holds the lock.  The task that waits for it finds the outcome.
+            self._end_in_kernel(self._in_kernel)
         self._sync()
 
     @property

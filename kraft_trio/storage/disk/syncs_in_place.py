@@ -1,4 +1,4 @@
-"""Decides whether the event loop itself waits for an fsync, instead of a thread."""
+"""Decides whether the event loop itself waits for an fsync, instead of the kernel or a thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 LIMIT_NS: Final = 500_000
 """The device is fast while its average sync takes less."""
 _UNKNOWN_NS: Final = 10_000_000
-"""What the average begins with, so that a process first sees some fast syncs on the thread."""
+"""What the average begins with, so that a process first sees some fast syncs elsewhere."""
 _WEIGHT: Final = 8
 
 
@@ -15,8 +15,9 @@ class SyncsInPlace:
     """Whether the device has been fast lately, by the moving average of all syncs of the log.
 
     On a fast device, the changes of thread take longer than the fsync.  A device that becomes slow keeps the event loop
-    for a few syncs, and one that hangs for a single one.  After that the thread makes the syncs.  The event loop takes
-    them up again when several in a row have been fast.  The simulator has none, because its time is virtual.
+    for a few syncs, and one that hangs for a single one.  After that the syncs are made elsewhere, which also takes as
+    long as the event loop is late.  It takes them up again when several in a row have been fast.  The simulator has
+    none, because its time is virtual.
     """
 
     def __init__(self) -> None:
