@@ -126,7 +126,7 @@ def _opened() -> KernelSyncs | None:
 
 
 kernel_syncs = functools.cache(_opened)
-"""Those of this process; None where the kernel makes none: elsewhere than on Linux, and where it refuses."""
+"""Returns those of this process.  None elsewhere than on Linux, and where the kernel refuses."""
 
 if hasattr(os, "register_at_fork"):
     # A child has nothing of its parent's.

@@ -92,7 +92,7 @@ class DiskFile(Protocol):
 
     @property
     def last_sync_ns(self) -> int:
-        """How long the last sync took that has ended, in nanoseconds; 0 if nobody measures that.
+        """How long the last sync took, in nanoseconds.  0 if nobody measures that.
 
         It counts how late the event loop was told of the end, too.
         """
