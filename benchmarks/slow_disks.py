@@ -1,6 +1,6 @@
 """Disks whose flush takes a chosen time, the same for all systems: ext4 on loop devices over `slow_disk/`, in Rust.
 
-A flush does not wait for the real disk.  A disk does one thing at a time: its writes wait while it is flushed, so that
+A flush does not wait for the real disk.  A disk does one thing at a time: its writes wait while it is flushed.  So
 three or more programs that sync one disk at the same time take more flushes than on a real one.  Give each its own.
 """
 

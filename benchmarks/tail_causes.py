@@ -1,7 +1,7 @@
 """What commits of one record in flight waited for, from what the nodes noted (`loads/timeline.py`).
 
 The critical path of a commit goes through the second replica that made the record durable.  If that is the leader, the
-path is its event loop, its fsync, its event loop; if a follower, also two messages, and the follower's event loop and
+path is its event loop, its fsync, and its event loop again.  A follower adds two messages, and its own event loop and
 fsync.  Each part of the path belongs to one cause, so the causes of a commit add up to its time.
 """
 
