@@ -61,7 +61,7 @@ def _run(base: Path, once: bool) -> None:
         config.write_text(
             f"node.id={node_id}\n"
             "process.roles=controller\n"
-            f"listeners=CONTROLLER://{controller},CLIENT://{client}\n"
+            f"listeners=CLIENT://{client},CONTROLLER://{controller}\n"
             "controller.listener.names=CONTROLLER\n"
             f"controller.quorum.bootstrap.servers={','.join(controllers)}\n"
             f"{javaproperties.join_key_value('metadata.log.dir', str(config.with_suffix('')))}\n"
@@ -88,7 +88,10 @@ def _run(base: Path, once: bool) -> None:
 
 @contextmanager
 def _running(configs: Sequence[Path], addresses: Sequence[tuple[str, int]]) -> Iterator[None]:
-    """The nodes, which listen, until the block ends.  Raises QuickstartError if one ends before it listens."""
+    """The nodes, which listen, until the block ends.  Raises QuickstartError if one ends before it listens.
+
+    `addresses` has each node's last listener: a node binds them in their order.
+    """
     nodes: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
         stack.callback(_stop, nodes)
