@@ -42,6 +42,8 @@ from kraft_trio.wire.error_codes import ErrorCode
 log = get_logger(__name__)
 
 MAILBOX_SIZE = 1024
+ENOUGH: Final = 16
+"""At the leader, so many requests wait for others no longer than `kraft.append.gather.ms`."""
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
@@ -64,9 +66,11 @@ class Appender:
     previous one is committed, and `kraft.append.gather.ms` after that was begun at the earliest.
     `controller.quorum.append.linger.ms` delays each batch so that more requests can join it.
 
-    A single request on the leader's node takes no turn of this actor: LeaderReplication gets the batch in the caller's
-    step, and the caller is answered in that of LeaderReplication.  If it refuses the batch, this actor continues with
-    it.
+    On the leader's node, two kinds of batches take no turn of this actor: that of a single request, and that of ENOUGH
+    requests or more when the oldest has waited for `kraft.append.gather.ms`.  Where each caller takes long, as in a
+    gateway, this actor's turn would come only when all callers wait, and the leader would be idle until the commit.
+    LeaderReplication gets these batches in the step of a caller or in its own, and answers the callers in its own.  If
+    it refuses a batch, this actor continues with it.
     """
 
     def __init__(
@@ -83,14 +87,19 @@ class Appender:
         self._wall_clock_ms = wall_clock_ms
         self._view = view
         self._mailbox = ServedMailbox[AppendRequested | None](MAILBOX_SIZE)
-        """None wakes this actor, because a begun batch has failed."""
+        """None wakes this actor, which has to end what others have begun."""
         self._waiting: deque[AppendRequested] = deque()
         self._on_their_way: list[AppendRequested] = []
         self._begun: _Begun | None = None
+        self._failure: BaseException | None = None
+        """What was raised in the step of another task, and ends this actor."""
         self._last_was_alone = False
-        """Whether the last batch that this actor sent had one request.  If not, it gathers the next one."""
+        """Whether the last batch had one request.  If not, the next one is gathered."""
+        self._gather_s = config.append_gather_ms / 1000
         self._began_s = -math.inf
         """When the last batch was begun, on Trio's clock."""
+        self._overdue_s = math.inf
+        """When others than this actor may begin the next batch, on Trio's clock."""
         self._one_by_one = 0
         """How many of the waiting requests were refused in a batch that they shared, so that each is sent alone."""
 
@@ -119,10 +128,14 @@ class Appender:
         await trio.lowlevel.checkpoint_if_cancelled()
         if epoch is not None:
             return await self._append_in_epoch(records, epoch)
+        now_s = trio.current_time()
+        self._overdue_s = min(self._overdue_s, now_s + self._gather_s)
         try:
             await send_or_wait(self._mailbox, request)
         except trio.BrokenResourceError:
             raise NodeClosedError("append: the node has stopped") from None
+        if now_s >= self._overdue_s:
+            self._begin_overdue()
         return (await request.reply.receive()).unwrap()
 
     async def _append_in_epoch(self, records: Sequence[NewRecord], epoch: int) -> int:
@@ -168,16 +181,44 @@ class Appender:
         self._waiting += filter(None, self._mailbox.close())
         for request in self._waiting:
             request.reply.answer(Error(NodeClosedError("append: the node stopped before it was sent")))
+        self._waiting.clear()
+        self._overdue_s = math.inf
 
-    # A single request at a leader
+    # At a leader, in the steps of others
 
-    def _begin_at_once(self, request: AppendRequested | None) -> bool:
-        """Give the batch of one request to this node's leader.  Returns whether that is done."""
+    def _begin_alone(self, request: AppendRequested | None) -> bool:
+        """Begin the batch of a single request, unless others like it may come.  Returns whether that is done."""
+        return request is not None and self._last_was_alone and not self._on_their_way and self._begin([request])
+
+    def _begin_overdue(self) -> None:
+        """Begin a batch of the waiting requests, if they are ENOUGH.  What is left is for this actor.  Never raises."""
+        if not self._may_begin or len(self._waiting) + self._mailbox.queued < ENOUGH:
+            return
+        self._take_queued()
+        group = self._first_waiting()
+        try:
+            is_begun = self._begin(group)
+        except BaseException as error:
+            self._failure = error
+            self._on_their_way = group
+            self._wake()
+            return
+        if not is_begun:
+            self._waiting.extendleft(reversed(group))
+            self._overdue_s = math.inf
+        if self._waiting:
+            self._wake()
+
+    @property
+    def _may_begin(self) -> bool:
+        is_set = self._config.append_gather_ms > 0 and self._config.append_linger_ms == 0
+        return is_set and not self._on_their_way and not self._one_by_one
+
+    def _begin(self, group: list[AppendRequested]) -> bool:
+        """Give a batch to this node's leader.  Returns False, having done nothing, if it does not take that now."""
         mailbox = self._view.value.leader_mailbox
-        if request is None or mailbox is None or self._begun is not None or not self._last_was_alone:
-            return False
-        begun = self._producer.begin(request.records)
-        if begun is None:
+        begun = None if mailbox is None else self._producer.begin(_records_of(group))
+        if mailbox is None or begun is None:
             return False
         reply: Reply[ProducePartitionResponse] = Reply()
         try:
@@ -187,50 +228,69 @@ class Appender:
         except (trio.WouldBlock, trio.BrokenResourceError):
             self._producer.take_back(begun)
             return False
-        self._on_their_way = [request]
-        self._began_s = trio.current_time()
+        self._note_begun(group)
         self._begun = _Begun(begun, reply)
         reply.when_answered(self._begun_is_answered)
         return True
 
+    def _note_begun(self, group: list[AppendRequested]) -> None:
+        now_s = trio.current_time()
+        self._on_their_way = group
+        self._began_s = now_s
+        self._overdue_s = now_s + self._gather_s if self._waiting else math.inf
+        self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
+
     def _begun_is_answered(self) -> None:
-        """Answer the caller, in the leader's step.  A failure is left to this actor."""
+        """Answer the callers, in the leader's step.  A failure is left to this actor."""
         begun = self._begun
         assert begun is not None, "an answer to no batch"
         answer = begun.reply.value
-        if answer.error == ErrorCode.none:
-            self._producer.appended(begun.batch)
-            self._begun = None
-            self._answer_group(answer.base_offset)
-        else:
-            # A mailbox without room has woken this actor already.
-            with suppress(trio.WouldBlock):
-                self._mailbox.send_nowait(None)
+        if answer.error != ErrorCode.none:
+            self._wake()
+            return
+        self._producer.appended(begun.batch)
+        self._begun = None
+        self._answer_group(answer.base_offset)
+        if trio.current_time() >= self._overdue_s:
+            self._begin_overdue()
+
+    def _wake(self) -> None:
+        # A mailbox without room has woken this actor already.
+        with suppress(trio.WouldBlock):
+            self._mailbox.send_nowait(None)
 
     async def _end_begun(self, begun: _Begun) -> None:
         answer = await begun.reply.receive()
-        if self._begun is not None:
-            self._answer_group(await _outcome(self._producer.finish(begun.batch, answer)))
+        if self._begun is begun:
+            outcome = await _outcome(self._producer.finish(begun.batch, answer))
             self._begun = None
+            self._end_group(outcome)
 
     # Many requests, or another leader
 
     async def _next_group(self) -> list[AppendRequested]:
-        """The next requests in order, as many as fit into one batch."""
+        """The next requests in order, as many as fit into one batch.  No batch is under way then."""
         self._take_queued()
         if self._waiting:
             await self._let_answered_callers_join()
             await self._gather()
-        else:
-            first = await self._mailbox.receive(self._begin_at_once)
-            if first is not None:
-                self._waiting.append(first)
-            if self._begun is not None:
-                await self._end_begun(self._begun)
-                await self._let_answered_callers_join()
-            self._take_queued()
+        elif (first := await self._mailbox.receive(self._begin_alone)) is not None:
+            self._waiting.append(first)
+        while self._begun is not None:
+            was_alone = self._last_was_alone
+            await self._end_begun(self._begun)
+            await self._let_answered_callers_join()
+            if not was_alone:
+                await self._gather()
+        if self._failure is not None:
+            raise self._failure
+        self._take_queued()
         if self._config.append_linger_ms > 0:
             await self._linger()
+        return self._first_waiting()
+
+    def _first_waiting(self) -> list[AppendRequested]:
+        """Take the first of the waiting requests, as many as fit into one batch."""
         group: list[AppendRequested] = []
         size, count, header_count = BATCH_OVERHEAD_BYTES, 0, 0
         while self._waiting:
@@ -248,7 +308,7 @@ class Appender:
         """Let more requests join those that have come while a batch was under way."""
         if self._one_by_one:
             return
-        due_s = self._began_s + self._config.append_gather_ms / 1000
+        due_s = self._began_s + self._gather_s
         if trio.current_time() < due_s:
             await trio.sleep_until(due_s)
             self._take_queued()
@@ -280,11 +340,11 @@ class Appender:
     async def _append_group(self, group: list[AppendRequested]) -> None:
         if not group:
             return
-        self._last_was_alone = len(group) == 1 and self._config.append_linger_ms == 0
-        self._on_their_way = group
-        self._began_s = trio.current_time()
-        records = [record for request in group for record in request.records]
-        outcome = await _outcome(self._producer.append(records))
+        self._note_begun(group)
+        self._end_group(await _outcome(self._producer.append(_records_of(group))))
+
+    def _end_group(self, outcome: int | KraftError) -> None:
+        group = self._on_their_way
         if isinstance(outcome, RefusedError) and len(group) > 1:
             # The records of one request may be why, or the timestamps of several in one batch.
             self._on_their_way = []
@@ -310,9 +370,13 @@ async def _outcome(appending: Awaitable[int]) -> int | KraftError:
         return error
 
 
+def _records_of(group: Sequence[AppendRequested]) -> list[NewRecord]:
+    return [record for request in group for record in request.records]
+
+
 @attrs.frozen
 class _Begun:
-    """A batch of one request, and the leader's answer to it."""
+    """A batch that was begun in the step of another task, and the leader's answer to it."""
 
     batch: BegunBatch
     reply: Reply[ProducePartitionResponse]

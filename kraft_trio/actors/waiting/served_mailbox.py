@@ -64,8 +64,19 @@ class ServedMailbox(Generic[T]):
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
             return message
-        await self._owner.wait(serve, SERVED_WHILE_WAITING)
-        return self._inbox.receive_nowait()
+        while True:
+            await self._owner.wait(serve, SERVED_WHILE_WAITING)
+            try:
+                return self._inbox.receive_nowait()
+            except trio.WouldBlock:
+                continue  # Somebody has taken for the owner what woke it.
+
+    # For the owner, also in the steps of others
+
+    @property
+    def queued(self) -> int:
+        """The number of messages that are queued, without those of senders that wait for room."""
+        return self._inbox.statistics().current_buffer_used
 
     def receive_nowait(self) -> T:
         """The next queued message.  Raises trio.WouldBlock if there is none."""
