@@ -33,6 +33,8 @@ _FDSYNC: Final = 3
 _TELLS_EVENTFD: Final = 1
 _MOST_UNDER_WAY: Final = 64
 """At least so many.  The kernel may refuse further ones."""
+_NONE: Final = ctypes.c_long(0)
+_ALL: Final = ctypes.c_long(_MOST_UNDER_WAY)
 
 
 class _Request(ctypes.Structure):
@@ -65,6 +67,7 @@ class KernelSyncs:
         self._submit, self._get_events = (ctypes.c_long(of) for of in (numbers.io_submit, numbers.io_getevents))
         self._context = ctypes.c_ulong(0)
         self._lock = threading.Lock()
+        self._events = (_Event * _MOST_UNDER_WAY)()
         self._ended: dict[int, int] = {}
         """The results that have not been taken, by number."""
         self._numbers = itertools.count(1)
@@ -74,7 +77,7 @@ class KernelSyncs:
     def begin(self, descriptor: int, eventfd: int) -> int:
         """Begin an fdatasync of what has been written.  Returns its number, 0 if the kernel does not take it.
 
-        Its end makes `eventfd` readable.  Nothing else may use that, or read it, until `take`.
+        Its end makes `eventfd` readable.  Until it is, nothing else may use it, and until `take` nothing may read it.
         """
         number = next(self._numbers)
         request = _Request(data=number, opcode=_FDSYNC, descriptor=descriptor, flags=_TELLS_EVENTFD, eventfd=eventfd)
@@ -82,31 +85,35 @@ class KernelSyncs:
         return number if self._call(self._submit, self._context, ctypes.c_long(1), requests) == 1 else 0
 
     def take(self, number: int, eventfd: int) -> None:
-        """Wait, blocking, until that sync has ended.  Leaves the eventfd readable.
+        """Wait, blocking, until that sync has ended.  The eventfd is readable then, or a moment later.
 
         Raises the OSError of the sync.
         """
-        ends = select.poll()
-        ends.register(eventfd, select.POLLIN)
-        ends.poll()
-        with self._lock:
-            while self._collect() == _MOST_UNDER_WAY:
-                pass
-            result = self._ended.pop(number, None)
+        result = self._result(number)
+        if result is None:
+            ends = select.poll()
+            ends.register(eventfd, select.POLLIN)
+            ends.poll()
+            result = self._result(number)
         if result is None:
             raise OSError(errno.EIO, "the kernel does not tell the outcome of a sync")
         if result < 0:
             raise OSError(-result, os.strerror(-result))
 
+    def _result(self, number: int) -> int | None:
+        """The result of that sync.  None if it has not ended."""
+        with self._lock:
+            while self._collect() == _MOST_UNDER_WAY:
+                pass
+            return self._ended.pop(number, None)
+
     def _collect(self) -> int:
         """Note the results that there are, and return how many.  Does not wait."""
-        events = (_Event * _MOST_UNDER_WAY)()
-        got = self._call(
-            self._get_events, self._context, ctypes.c_long(0), ctypes.c_long(_MOST_UNDER_WAY), events, None
-        )
-        for event in events[: max(got, 0)]:
+        got = int(self._call(self._get_events, self._context, _NONE, _ALL, self._events, None))
+        for place in range(got):
+            event = self._events[place]
             self._ended[event.data] = event.result
-        return int(got)
+        return got
 
 
 def _os_error() -> OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import threading
@@ -96,8 +97,8 @@ def test_the_kernel_tells_of_the_end_by_the_eventfd(kernel: KernelSyncs, tmp_pat
 
 
 def test_each_sync_has_its_own_result(kernel: KernelSyncs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call tells of two syncs, and the second one of none."""
-    answers = iter([[(2, -errno.EIO), (1, 0)], [], []])
+    """The first call tells of two syncs, and the others of none."""
+    answers = itertools.chain([[(2, -errno.EIO), (1, 0)]], itertools.repeat([]))
 
     def call(_number: object, _context: object, _least: object, _most: object, events: Any, _timeout: object) -> int:
         told = next(answers)
