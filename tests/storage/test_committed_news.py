@@ -16,8 +16,9 @@ class Waiter:
     """Takes news like the driver of the state machine."""
 
     def __init__(self) -> None:
-        self.news = CommittedNews()
         self.seen: list[str] = []
+        self.note: Callable[[], object] = lambda: None
+        self.news = CommittedNews(lambda: self.note())
         self.scope = trio.CancelScope()
         self.serve_next: Callable[[], bool] = lambda: True
 
@@ -107,3 +108,16 @@ async def test_nothing_is_served_while_the_task_is_served() -> None:
         one.news.tell()
         await trio.testing.wait_all_tasks_blocked()
         assert one.seen == ["served"], "nor is it woken"
+
+
+async def test_notes_are_written_now_or_before_the_news() -> None:
+    async with waiter() as one:
+        one.note = lambda: one.seen.append("noted")
+        one.news.note()
+        assert one.seen == ["noted"]
+        one.seen.clear()
+        with one.news.held():
+            one.news.tell()
+            one.news.note()
+            assert not one.seen
+        assert one.seen == ["noted", "served"]

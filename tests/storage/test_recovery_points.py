@@ -153,6 +153,26 @@ class TestRecoveryPoint:
         assert log.poisoned is not None
         assert log.synced_end_offset == 0
 
+    async def test_it_waits_for_what_is_more_urgent(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        with log.committed_news.held():
+            await log.sync()
+            log.advance_high_watermark(1)
+            assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(0))
+        assert disk.peek(RECOVERY_POINT) == encode_recovery_point(RecoveryRecord(1, 1))
+
+    async def test_a_log_that_cannot_write_it_later_is_poisoned(self) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk)
+        log.append_as_leader(batch(b"one"), 1)
+        disk.fail("overwrite", name="recovery-point")
+        with log.committed_news.held():
+            assert await log.sync() == 1
+        with pytest.raises(StorageFailure, match="injected: EIO"):
+            log.append_as_leader(batch(b"two"), 1)
+
     @pytest.mark.parametrize(
         "content",
         [

@@ -205,7 +205,8 @@ class FollowerReplication:
                 self._answer_due_s = trio.current_time() + timeout_s
                 try:
                     await connection.begin(FETCH, self._fetch_request())
-                    news.give()  # The leader hears of what is synced before this node applies what is committed.
+                    # The leader hears of what is synced before this node notes that, and applies what is committed.
+                    news.give()
                     response = await connection.finish(FETCH)
                 finally:
                     self._answer_due_s = math.inf

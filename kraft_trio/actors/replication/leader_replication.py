@@ -291,8 +291,9 @@ class LeaderReplication:
         )
         if advanced is None or advanced == self._log.high_watermark:
             return
-        self._log.advance_high_watermark(advanced)
-        self._appends.acknowledge_up_to(advanced)
+        with self._log.committed_news.held():  # The clients hear of it first.
+            self._log.advance_high_watermark(advanced)
+            self._appends.acknowledge_up_to(advanced)
         if self._barriers.are_waiting:
             self._barriers.answer()
         self.fetches.complete()

@@ -1,6 +1,7 @@
 """Reports the log's news to one task, as a rule in the step that moves the high watermark.
 
-Waking a task for each commit costs more than applying a small command; `HandOver` says how that is avoided.
+Waking a task for each commit costs more than applying a small command; `HandOver` says how that is avoided.  What
+is noted in files is less urgent than some messages, and waits here, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from kraft_trio.hand_over import HandOver
 class CommittedNews:
     """Owned by a log.  One task waits for the news: that which gives committed records to the application."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[], object] = lambda: None) -> None:
+        """`note` writes what the log has to note, if there is anything.  It never raises."""
+        self._note = note
         self._task = HandOver[None]()
         self._error: BaseException | None = None
         """What was raised for the task after it had been cancelled."""
@@ -46,9 +49,17 @@ class CommittedNews:
         except BaseException as error:
             self._error = error
 
+    def note(self) -> None:
+        """Have notes written: now, or, if news are held back, before those."""
+        if not self._is_held:
+            self._note()
+
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold news back in this block, until `give`: for a task that has something more urgent to do first."""
+        """Hold notes and news back in this block, until `give`: for a task that has to do something urgent first.
+
+        The end of one block gives what another one holds.
+        """
         self._is_held = True
         try:
             yield
@@ -57,7 +68,8 @@ class CommittedNews:
             self.give()
 
     def give(self) -> None:
-        """Deliver the news held back."""
+        """Have notes written, and deliver the news held back."""
+        self._note()
         if self._is_due:
             self._is_due = False
             self._serve_or_wake()

@@ -65,7 +65,7 @@ class Durability:
         self.is_closed = False
         self.changed = trio.lowlevel.ParkingLot()
         self.high_watermark_moved = trio.lowlevel.ParkingLot()
-        self.committed_news = CommittedNews()
+        self.committed_news = CommittedNews(self._write_recovery_point)
 
     async def sync(self, *, may_block: bool = False) -> int:
         """See `Log.sync`."""
@@ -124,6 +124,7 @@ class Durability:
     def _advance_synced_end(self, offset: int) -> None:
         if offset > self.synced_end_offset:
             self.recovery_point.advance(offset)
+            self._note_recovery_point()
             self.synced_end_offset = offset
             for watcher in self._watchers:
                 watcher.synced(offset)
@@ -132,15 +133,29 @@ class Durability:
     def note_high_watermark(self, offset: int) -> None:
         """Note in the recovery point that everything before `offset` (exclusive) is committed.
 
-        It goes to the file with the next sync; at once if the log ends there, because that sync may be far.  Raises
-        StorageFailure.
+        It goes to the file after the next sync; without one if the log ends there, because that sync may be far.
+        Raises StorageFailure.
         """
         if self.is_closed or self.poisoned is not None:
             return
+        ends_there = offset == self._segments.end_offset
+        self.recovery_point.note_high_watermark(offset, waits_for_sync=not ends_there)
+        if ends_there:
+            self._note_recovery_point()
+
+    def _note_recovery_point(self) -> None:
+        """Write it now, or when the news that are held back are given.  Raises StorageFailure if that fails now."""
+        self.committed_news.note()
+        if self.poisoned is not None:
+            raise self._failure(self.poisoned) from self.poisoned
+
+    def _write_recovery_point(self) -> None:
+        if self.is_closed or self.poisoned is not None:
+            return
         try:
-            self.recovery_point.note_high_watermark(offset, write=offset == self._segments.end_offset)
+            self.recovery_point.write()
         except OSError as error:
-            raise self.poison(error) from error
+            self.poison(error)
 
     # Truncation and replacement
 

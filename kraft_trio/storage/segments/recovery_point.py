@@ -75,7 +75,7 @@ def read_recovery_point(disk: Disk, directory: str) -> RecoveryRecord:
 class RecoveryPoint:
     """The recovery point of an open log, which owns it.  `offset` (exclusive) is never ahead of the synced end.
 
-    Every method may raise OSError.  The log is then poisoned.
+    What writes or opens the file may raise OSError.  The log is then poisoned.
     """
 
     def __init__(self, disk: Disk, directory: str, offset: int, high_watermark: int | None) -> None:
@@ -87,6 +87,8 @@ class RecoveryPoint:
         """The highest one that this or an earlier process knew (exclusive), unless a truncation went below it."""
         self._durable_at_s: float | None = None
         """When it was last made durable; None until the log's first sync."""
+        self._is_written = True
+        """Whether the file tells what it should."""
         self._file = self._open(self._record())
         try:
             # What another process wrote last may be in the page cache alone, and an fsync of it may have failed.
@@ -115,19 +117,24 @@ class RecoveryPoint:
         return file
 
     def advance(self, offset: int) -> None:
-        """Note that the log has been synced up to `offset`.  Does not wait for the device."""
+        """Note that the log has been synced up to `offset`, for the next `write`."""
         self.offset = offset
-        self._file.overwrite(0, self._record())
+        self._is_written = False
 
-    def note_high_watermark(self, offset: int, *, write: bool) -> None:
-        """Note that everything before `offset` is committed, on disk at once or with the next sync of the log.
+    def note_high_watermark(self, offset: int, *, waits_for_sync: bool) -> None:
+        """Note that everything before `offset` is committed, for the next `write`, or for that after the next sync.
 
         The file does not tell more than the log has synced.
         """
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = offset
-            if write:
-                self._file.overwrite(0, self._record())
+            self._is_written = self._is_written and waits_for_sync
+
+    def write(self) -> None:
+        """Write what was noted.  Does not wait for the device."""
+        if not self._is_written:
+            self._file.overwrite(0, self._record())
+            self._is_written = True
 
     async def sync_if_due(self, now_s: float) -> None:
         """Make the record durable if the last time is `DURABLE_EVERY_S` ago.  Waits like `DiskFile.sync`."""
@@ -135,6 +142,7 @@ class RecoveryPoint:
             self._durable_at_s = now_s
         if now_s >= self._durable_at_s + DURABLE_EVERY_S:
             self._durable_at_s = now_s
+            self.write()
             await self._file.sync()
 
     def go_back(self, offset: int) -> None:
@@ -143,6 +151,7 @@ class RecoveryPoint:
             self.offset = min(self.offset, offset)
             self.high_watermark = None if self.high_watermark is None else min(self.high_watermark, offset)
             self._file.overwrite(0, self._record())
+            self._is_written = True
             self._file.sync_now()
 
     def end(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -10,10 +11,14 @@ import trio
 import trio.testing
 
 from kraft_trio.actors.application.state_machine_driver import OnCommit
+from kraft_trio.actors.replication.pending_appends import PendingAppends
 from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.storage.batches.batch import Record
+from kraft_trio.storage.segments.recovery_point import RecoveryRecord, decode_recovery_point
 from kraft_trio.wire.api import INIT_PRODUCER_ID, PRODUCE
+from kraft_trio.wire.apis.fetch import FETCH
+from kraft_trio.wire.connection import Connection
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster, run_on_cluster
 
@@ -272,3 +277,37 @@ async def test_a_batch_that_only_the_leader_refuses(cluster: Cluster) -> None:
         await follower.append([bytes(2000)])
     await follower.append([b"small"])
     assert values_in(leader) == [b"small"]
+
+
+@on_cluster()
+async def test_clients_and_the_leader_hear_of_an_append_before_it_is_noted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    acknowledge, begin = PendingAppends.acknowledge_up_to, Connection.begin
+    heard: list[str | int] = []
+
+    def noted_by(node_id: int) -> RecoveryRecord:
+        disk, directory = cluster.machines[node_id].disk, cluster.nodes[node_id].log.directory
+        return decode_recovery_point(disk.peek(f"{directory}/recovery-point") or b"") or RecoveryRecord()
+
+    def acknowledging(self: PendingAppends, high_watermark: int) -> None:
+        if self._log is leader.log:
+            assert noted_by(leader.key.id).high_watermark == high_watermark - 1
+            heard.append("client")
+        acknowledge(self, high_watermark)
+
+    async def beginning(self: Connection, api: Any, request: Any) -> None:
+        follower = request.replica_id
+        if api is FETCH and request.partitions[0].fetch_offset > end_offset and follower not in heard:
+            assert noted_by(follower).synced_end_offset == end_offset
+            heard.append(follower)
+        await begin(self, api, request)
+
+    end_offset = leader.log.end_offset
+    monkeypatch.setattr(PendingAppends, "acknowledge_up_to", acknowledging)
+    monkeypatch.setattr(Connection, "begin", beginning)
+    await leader.append([b"value"])
+    assert noted_by(leader.key.id).high_watermark == end_offset + 1
+    assert "client" in heard[1:]

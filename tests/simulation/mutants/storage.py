@@ -177,6 +177,7 @@ def the_recovery_point_moves_with_the_appends() -> Iterable[Change]:
     def append(self: Any, buffer: Any, plan: Any, high_watermark: int | None) -> Any:
         appended = real(self, buffer, plan, high_watermark)
         self._durability.recovery_point.advance(appended.next_offset)
+        self._durability.recovery_point.write()
         return appended
 
     return [(LogAppender, "append", append)]
