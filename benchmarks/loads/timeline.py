@@ -33,7 +33,7 @@ from kraft_trio.actors.snapshots.snapshot_taker import SnapshotTaker
 from kraft_trio.cli.serving.garbage import tune_garbage_collector
 from kraft_trio.metrics.metrics_file import MetricsFile
 from kraft_trio.metrics.node_metrics import NodeMetrics
-from kraft_trio.storage.disk import real_disk
+from kraft_trio.storage.disk import file_syncs
 from kraft_trio.storage.disk.real_disk import RealFile
 from kraft_trio.storage.log.log_appender import LogAppender
 from kraft_trio.system.kernel_syncs import KernelSyncs
@@ -114,7 +114,7 @@ class Recorder(trio.abc.Instrument):
             setattr(socket.socket, method, self._noting("sent", getattr(socket.socket, method)))
         for method in ("recv", "recv_into"):
             setattr(socket.socket, method, self._noting("received", getattr(socket.socket, method)))
-        setattr(real_disk, "sync_data", self._timing(getattr(real_disk, "sync_data")))  # noqa: B009, B010
+        setattr(file_syncs, "sync_data", self._timing(getattr(file_syncs, "sync_data")))  # noqa: B009, B010
         setattr(KernelSyncs, "begin", self._beginning(KernelSyncs.begin))  # noqa: B010
         setattr(KernelSyncs, "take", self._taking(KernelSyncs.take))  # noqa: B010
         for name, (owner, method) in SPANS.items():

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.disk import real_disk
+from kraft_trio.storage.disk import file_syncs
 from kraft_trio.storage.disk.real_disk import RealDisk
 
 pytestmark = pytest.mark.usefixtures("no_kernel_syncs")
@@ -29,7 +29,7 @@ async def test_a_later_sync_does_not_succeed_after_an_earlier_failure(
             raise OSError(errno.EIO, "Input/output error")
 
         with monkeypatch.context() as failing:
-            failing.setattr(real_disk, "sync_data", fails)
+            failing.setattr(file_syncs, "sync_data", fails)
             with pytest.raises(OSError, match="Input/output"):
                 await file.sync()
         with pytest.raises(OSError, match="Input/output"):
@@ -68,7 +68,7 @@ async def test_a_sync_in_place_beside_a_failing_one_does_not_succeed(
             await trio.to_thread.run_sync(file.sync_now)
         failures.append("in place")
 
-    monkeypatch.setattr(real_disk, "sync_data", fails_once)
+    monkeypatch.setattr(file_syncs, "sync_data", fails_once)
     disk = RealDisk()
     file = disk.open(str(tmp_path / "file"), create=True)
     try:

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.storage.disk import real_disk
+from kraft_trio.storage.disk import file_syncs
 from kraft_trio.storage.disk.disk_threads import FsyncThread
 from kraft_trio.storage.disk.real_disk import RealDisk
 
@@ -207,7 +207,7 @@ async def test_a_closed_thread_ends_and_a_later_job_starts_another() -> None:
 
 async def test_sync_reaches_the_device_of_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(real_disk, "sync_data", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    monkeypatch.setattr(file_syncs, "sync_data", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
     disk = RealDisk()
     file = disk.open(str(tmp_path / "a"), create=True)
     file.append(b"1")
@@ -256,7 +256,7 @@ def test_a_failed_replacement_keeps_only_the_old_file(tmp_path: Path, monkeypatc
     def fail(_fd: int) -> None:
         raise OSError(errno.EIO, "gone")
 
-    monkeypatch.setattr(real_disk, "sync_all", fail)
+    monkeypatch.setattr(file_syncs, "sync_all", fail)
     with pytest.raises(OSError, match="gone"):
         disk.replace_now(str(tmp_path / "a"), b"new")
     assert disk.list_directory(str(tmp_path)) == ["a"]
@@ -280,7 +280,7 @@ async def test_a_file_closed_during_a_sync_closes_after_the_sync(
 ) -> None:
     path = str(tmp_path / "a")
     device = Device()
-    monkeypatch.setattr(real_disk, "sync_data", lambda _fd: device.job())
+    monkeypatch.setattr(file_syncs, "sync_data", lambda _fd: device.job())
     disk = RealDisk()
     file = disk.open(path, create=True)
     async with trio.open_nursery() as nursery:
@@ -327,8 +327,8 @@ async def test_replace_nowait_waits_for_neither_device_nor_sync(
         syncing.set()
         assert released.wait(60)
 
-    monkeypatch.setattr(real_disk, "sync_data", slow)
-    monkeypatch.setattr(real_disk, "sync_all", refused)
+    monkeypatch.setattr(file_syncs, "sync_data", slow)
+    monkeypatch.setattr(file_syncs, "sync_all", refused)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(file.sync)
         await trio.to_thread.run_sync(syncing.wait)

@@ -14,7 +14,7 @@ import trio
 from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.voter_set import VoterSet
 from kraft_trio.storage.batches.batch import NewRecord, encode_batch
-from kraft_trio.storage.disk import real_disk
+from kraft_trio.storage.disk import file_syncs
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.disk.syncs_in_place import LIMIT_NS, SyncsInPlace
 from kraft_trio.storage.log.log import Log
@@ -89,7 +89,7 @@ async def test_only_a_sync_that_may_block_does_without_the_thread(
 ) -> None:
     log = open_log(tmp_path, fast() if has_policy else None)
     syncing_threads: list[int] = []
-    sync_data = real_disk.sync_data
+    sync_data = file_syncs.sync_data
 
     def noting(descriptor: int) -> None:
         syncing_threads.append(threading.get_ident())
@@ -97,7 +97,7 @@ async def test_only_a_sync_that_may_block_does_without_the_thread(
 
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
     with monkeypatch.context() as watched:
-        watched.setattr(real_disk, "sync_data", noting)
+        watched.setattr(file_syncs, "sync_data", noting)
         assert await log.sync(may_block=may_block) == log.synced_end_offset == 1
     assert len(syncing_threads) == 1
     assert (syncing_threads[0] == threading.get_ident()) == (has_policy and may_block)
@@ -111,7 +111,7 @@ async def test_a_failure_in_place_poisons_the_log(tmp_path: Path, monkeypatch: p
         raise OSError(5, "Input/output error")
 
     log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
-    monkeypatch.setattr(real_disk, "sync_data", fails)
+    monkeypatch.setattr(file_syncs, "sync_data", fails)
     with pytest.raises(StorageFailure, match="Input/output"):
         await log.sync(may_block=True)
     assert log.poisoned is not None
@@ -145,7 +145,7 @@ def test_ctrl_c_during_a_failing_sync_does_not_hide_the_failure(
         logs.append(log)
         log.append_as_leader(encode_batch([NewRecord(value=b"x")], timestamp_ms=0), leader_epoch=1)
         with monkeypatch.context() as failing, suppress(StorageFailure):
-            failing.setattr(real_disk, "sync_data", interrupted)
+            failing.setattr(file_syncs, "sync_data", interrupted)
             await log.sync(may_block=True)
 
     async def run_task() -> None:

@@ -235,7 +235,7 @@ async def test_the_kernel_makes_none_while_a_thread_does(slow: Kernel, file: Rea
     slow.refuses = True
     async with trio.open_nursery() as nursery:
         nursery.start_soon(file.sync)
-        while not file._on_thread:
+        while not file._syncs.on_thread:
             await trio.lowlevel.checkpoint()
         slow.refuses = False
         nursery.start_soon(file.sync)

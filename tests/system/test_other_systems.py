@@ -20,7 +20,7 @@ import trio
 
 from kraft_trio import NodeConfig, VoterSet, first_voter, format_node, random_uuid
 from kraft_trio.errors import StorageError
-from kraft_trio.storage.disk import disk_threads, real_disk, real_lock
+from kraft_trio.storage.disk import disk_threads, file_syncs, real_lock
 from kraft_trio.storage.disk.disk_threads import FsyncThread
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.system import connections, descriptors, durability, file_locks, file_systems, reserved_space, wake_ups
@@ -107,7 +107,7 @@ def test_a_system_without_fdatasync_syncs_all(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.linux
 def test_linux_calls_the_functions_of_os_themselves() -> None:
-    assert (real_disk.sync_data, real_disk.sync_all) == (os.fdatasync, os.fsync)
+    assert (file_syncs.sync_data, file_syncs.sync_all) == (os.fdatasync, os.fsync)
     assert (disk_threads.wake, disk_threads.take) == (os.eventfd_write, os.eventfd_read)
 
 
@@ -115,8 +115,8 @@ def test_a_file_system_that_cannot_sync_is_named(tmp_path: Path, monkeypatch: py
     def refused(_descriptor: int) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
-    monkeypatch.setattr(real_disk, "sync_data", refused)
-    monkeypatch.setattr(real_disk, "sync_all", refused)
+    monkeypatch.setattr(file_syncs, "sync_data", refused)
+    monkeypatch.setattr(file_syncs, "sync_all", refused)
     disk = RealDisk()
     file = disk.open(str(tmp_path / "file"), create=True)
     expected = "the file system cannot sync; expected a local disk's"

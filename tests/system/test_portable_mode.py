@@ -91,9 +91,9 @@ from harness import portable
 portable.take_away()
 import os, socket
 assert not hasattr(os, "eventfd") and not hasattr(os, "fdatasync") and not hasattr(socket, "TCP_INFO")
-from kraft_trio.storage.disk import disk_threads, real_disk
+from kraft_trio.storage.disk import disk_threads, file_syncs
 from kraft_trio.system import file_systems, wake_ups
-assert real_disk.sync_data is os.fsync
+assert file_syncs.sync_data is os.fsync
 assert disk_threads.wake is wake_ups.wake_by_socket
 assert file_systems.kind_of("/") is None
 assert Path("/proc/self/mountinfo").read_text()

@@ -7,11 +7,8 @@ import mmap
 import os
 import stat
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import trio
 
@@ -20,11 +17,10 @@ from kraft_trio.storage.disk.created_files import DIRECTORY_MODE, FILE_MODE
 from kraft_trio.storage.disk.disk import Buffer, parent
 from kraft_trio.storage.disk.disk_threads import DiskThreads
 from kraft_trio.storage.disk.failures import is_disk_full
+from kraft_trio.storage.disk.file_syncs import FileSyncs, sync_entirely
 from kraft_trio.storage.disk.real_lock import RealLock, lock_file
 from kraft_trio.storage.disk.spare_descriptors import LEFT_FOR_CONNECTIONS, SpareDescriptors
-from kraft_trio.system import descriptors, kernel_syncs
-from kraft_trio.system.durability import UNSUPPORTED, sync_all, sync_data
-from kraft_trio.system.kernel_syncs import KernelSyncs
+from kraft_trio.system import descriptors
 from kraft_trio.system.page_cache import forget_cached
 from kraft_trio.system.reserved_space import reserve
 from kraft_trio.system.support import no_windows
@@ -41,48 +37,16 @@ _READ_AHEAD_BYTES = 16 * 1024
 _MAX_SCRATCH_BYTES = 1024 * 1024
 
 
-def sync_error(error: OSError, path: str) -> OSError:
-    """The error of a sync, with the path; and with what is expected if the file system does not sync at all."""
-    if error.errno not in UNSUPPORTED:
-        return OSError(error.errno, error.strerror, path)
-    return OSError(error.errno, f"{error.strerror}: the file system cannot sync; expected a local disk's", path)
-
-
-def sync_entirely(descriptor: int, path: str) -> None:
-    try:
-        sync_all(descriptor)
-    except OSError as error:
-        raise sync_error(error, path) from error
-
-
-class _InKernel(NamedTuple):
-    """A sync that the kernel makes."""
-
-    kernel: KernelSyncs
-    number: int
-    waiter: int
-    began_ns: int
-
-
 class RealFile:
     """An open file of the operating system; see `DiskFile`."""
 
     def __init__(self, path: str, descriptor: int, threads: DiskThreads) -> None:
         self._path = path
         self._descriptor = descriptor
-        self._threads = threads
         self._size = os.fstat(descriptor).st_size
         self._end = self._size
         """Where the file ends for the operating system: behind the zeros."""
-        self._sync_lock = threading.Lock()
-        self._sync_error: OSError | None = None
-        self._last_sync_ns = 0
-        self._in_kernel: _InKernel | None = None
-        """The sync that the kernel makes.  It holds the lock."""
-        self._kernel_ended = trio.lowlevel.ParkingLot()
-        self._on_thread = 0
-        """The syncs that threads make or shall make."""
-        self._syncs_under_way = 0
+        self._syncs = FileSyncs(path, descriptor, threads)
         self._closed = False
         when_forked(self, RealFile._close_in_child)
 
@@ -196,138 +160,19 @@ class RealFile:
 
     async def sync(self) -> None:
         self._check_open()
-        self._syncs_under_way += 1
-        try:
-            if not await self._sync_in_kernel():
-                await self._sync_on_thread()
-        finally:
-            self._end_sync()
-
-    async def _sync_on_thread(self) -> None:
-        self._on_thread += 1
-        try:
-            await self._threads.fsync.run(self, self._sync)
-        finally:
-            self._on_thread -= 1
-
-    @trio.lowlevel.enable_ki_protection
-    async def _sync_in_kernel(self) -> bool:
-        """Have the kernel sync, and wait like the fsync thread's callers.  Returns False if it does not take that.
-
-        Callers that come during a sync share the next one.
-        """
-        interrupt: KeyboardInterrupt | None = None
-        before = self._in_kernel
-        while (running := self._in_kernel) is not None:
-            while self._in_kernel is running:
-                interrupt = await self._wait_for_kernel() or interrupt
-            if running is not before:
-                # It began after this call.
-                self._raise_outcome(interrupt)
-                return True
-        if interrupt is not None:
-            self._raise_outcome(interrupt)
-        kernel = kernel_syncs.kernel_syncs()
-        if kernel is None or self._on_thread or self._sync_error is not None:
-            # A thread must not wait for the lock while the kernel's sync has it: only this event loop gives that back.
-            return False
-        if not self._sync_lock.acquire(blocking=False):
-            return False
-        under_way = None
-        try:
-            waiter = self._threads.waiters.get()
-            began_ns = time.perf_counter_ns()
-            if number := kernel.begin(self._descriptor, waiter):
-                under_way = self._in_kernel = _InKernel(kernel, number, waiter, began_ns)
-            else:
-                self._threads.waiters.put_back(waiter)
-        finally:
-            if under_way is None:
-                self._sync_lock.release()
-        if under_way is None:
-            return False
-        try:
-            interrupt = await self._threads.waiters.wait(waiter, lambda: self._end_in_kernel(under_way))
-        finally:
-            self._end_in_kernel(under_way)
-        self._raise_outcome(interrupt)
-        return True
-
-    async def _wait_for_kernel(self) -> KeyboardInterrupt | None:
-        """Wait for the end of the sync that the kernel makes, or for an interrupt, which this returns.  Shielded."""
-        try:
-            with trio.CancelScope(shield=True):
-                await self._kernel_ended.park()
-        except KeyboardInterrupt as error:
-            return error
-        return None
-
-    def _raise_outcome(self, interrupt: KeyboardInterrupt | None) -> None:
-        error_or_interrupt = self._sync_error or interrupt
-        if error_or_interrupt is not None:
-            raise error_or_interrupt
-
-    def _end_in_kernel(self, under_way: _InKernel) -> None:
-        """Note the outcome of that sync, unless it has been noted.  Blocks until it has ended."""
-        if self._in_kernel is not under_way:
-            return
-        failure: OSError | None = OSError(errno.EIO, "the outcome of a sync is not known", self._path)
-        try:
-            under_way.kernel.take(under_way.number, under_way.waiter)
-            failure = None
-        except OSError as error:
-            failure = sync_error(error, self._path)
-        finally:
-            self._sync_error = self._sync_error or failure
-            self._last_sync_ns = time.perf_counter_ns() - under_way.began_ns
-            self._in_kernel = None
-            self._sync_lock.release()
-            self._kernel_ended.unpark_all()
+        await self._syncs.sync()
 
     async def sync_aside(self) -> None:
         self._check_open()
-        self._syncs_under_way += 1
-        self._on_thread += 1
-        try:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._sync, limiter=self._threads.large_syncs)
-        finally:
-            self._on_thread -= 1
-            self._end_sync()
+        await self._syncs.sync_aside()
 
-    def _end_sync(self) -> None:
-        """If the file was closed during a sync, the last sync under way closes the descriptor."""
-        self._syncs_under_way -= 1
-        if self._closed and not self._syncs_under_way:
-            os.close(self._descriptor)
-
-    @trio.lowlevel.enable_ki_protection
     def sync_now(self) -> None:
         self._check_open()
-        if self._in_kernel is not None:
-            # It holds the lock.  The task that waits for it finds the outcome.
-            self._end_in_kernel(self._in_kernel)
-        self._sync()
+        self._syncs.sync_now()
 
     @property
     def last_sync_ns(self) -> int:
-        return self._last_sync_ns
-
-    @trio.lowlevel.enable_ki_protection
-    def _sync(self) -> None:
-        # Ctrl-C must not hide a failure, which the kernel reports once.
-        # The kernel reports a failed write-back to only one call per open file.  Of two concurrent calls, on the fsync
-        # thread and in place, the other would report success.  So calls take turns, and the first failure is final.
-        with self._sync_lock:
-            if self._sync_error is not None:
-                raise self._sync_error
-            began_ns = time.perf_counter_ns()
-            try:
-                sync_data(self._descriptor)
-            except OSError as error:
-                self._sync_error = sync_error(error, self._path)
-                raise self._sync_error from error
-            self._last_sync_ns = time.perf_counter_ns() - began_ns
+        return self._syncs.last_ns
 
     def forget_cached(self, position: int) -> None:
         self._check_open()
@@ -337,12 +182,11 @@ class RealFile:
         if self._closed:
             return
         self._closed = True
-        if not self._syncs_under_way:
-            os.close(self._descriptor)
+        self._syncs.close()
 
     def _close_in_child(self) -> None:
         """Whatever the parent had under way, in the child nothing uses the descriptor."""
-        if not self._closed or self._syncs_under_way:
+        if not self._closed or self._syncs.are_under_way:
             self._closed = True
             os.close(self._descriptor)
 
