@@ -44,7 +44,7 @@ class _InKernel(NamedTuple):
 
 
 class FileSyncs:
-    """Owned by a `RealFile`.  Owns the descriptor from `close` on."""
+    """Owned by a `RealFile`, whose descriptor it closes."""
 
     def __init__(self, path: str, descriptor: int, threads: DiskThreads) -> None:
         self._path = path
@@ -60,16 +60,19 @@ class FileSyncs:
         self.on_thread = 0
         """The syncs that threads make or shall make."""
         self._under_way = 0
-        self._closes_descriptor = False
-
-    @property
-    def are_under_way(self) -> bool:
-        return self._under_way > 0
+        self.is_closed = False
 
     def close(self) -> None:
-        """Close the descriptor: now, or at the end of the last sync under way."""
-        self._closes_descriptor = True
-        if not self._under_way:
+        """Close the descriptor: now, or at the end of the last sync under way.  Closing again does nothing."""
+        if not self.is_closed:
+            self.is_closed = True
+            if not self._under_way:
+                os.close(self._descriptor)
+
+    def close_in_child(self) -> None:
+        """Close it, whatever the parent had under way: in the child nothing uses it."""
+        if not self.is_closed or self._under_way:
+            self.is_closed = True
             os.close(self._descriptor)
 
     async def sync(self) -> None:
@@ -173,7 +176,7 @@ class FileSyncs:
 
     def _end_sync(self) -> None:
         self._under_way -= 1
-        if self._closes_descriptor and not self._under_way:
+        if self.is_closed and not self._under_way:
             os.close(self._descriptor)
 
     @trio.lowlevel.enable_ki_protection

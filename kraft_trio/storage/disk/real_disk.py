@@ -47,7 +47,6 @@ class RealFile:
         self._end = self._size
         """Where the file ends for the operating system: behind the zeros."""
         self._syncs = FileSyncs(path, descriptor, threads)
-        self._closed = False
         when_forked(self, RealFile._close_in_child)
 
     @property
@@ -179,23 +178,17 @@ class RealFile:
         forget_cached(self._descriptor, position)
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
         self._syncs.close()
 
     def _close_in_child(self) -> None:
-        """Whatever the parent had under way, in the child nothing uses the descriptor."""
-        if not self._closed or self._syncs.are_under_way:
-            self._closed = True
-            os.close(self._descriptor)
+        self._syncs.close_in_child()
 
     def _named(self, error: OSError) -> OSError:
         """The same error with the file's path, which calls on a descriptor leave out."""
         return OSError(error.errno, error.strerror, self._path)
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._syncs.is_closed:
             raise ValueError(f"{self._path}: the file is closed")
 
 
