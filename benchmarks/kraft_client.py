@@ -19,6 +19,7 @@ from kraft_trio.wire.apis.read_index import ReadIndexRequest
 from kraft_trio.wire.connection import Connection
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.network import Network
+from kraft_trio.wire.tcp_network import TcpNetwork
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
@@ -31,12 +32,8 @@ _LATEST_OFFSET_REQUEST = ListOffsetsRequest((ListOffsetsPartition(TOPIC, partiti
 
 
 async def connect(endpoint: Endpoint, network: Network | None = None) -> Connection:
-    """Connect over that network, or over TCP.  Raises OSError or KraftError when the node cannot be talked to."""
-    stream: trio.abc.Stream
-    if network is None:
-        stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-    else:
-        stream = await network.connect(endpoint)
+    """Connect over that network, or over TCP.  Raises KraftError when the node cannot be talked to."""
+    stream = await (network or TcpNetwork()).connect(endpoint)
     return await Connection.negotiated(stream, CLIENT_ID, RESPONSE_LIMIT_BYTES)
 
 
