@@ -22,6 +22,7 @@ from kraft_trio.errors import (
     KraftError,
     NetworkError,
     NodeClosedError,
+    NotAppendedError,
     NotLeaderError,
     OutcomeUnknownError,
     RecordTooLargeError,
@@ -158,8 +159,7 @@ class Appender:
                 raise NotLeaderError(f"append: epoch {epoch} has ended")
             case ErrorCode.request_timed_out:
                 raise OutcomeUnknownError(
-                    f"append: epoch {epoch} ended before offset {answer.base_offset} committed; "
-                    "a later leader may commit it"
+                    f"append: {answer.error_message}; a later leader may commit the records of epoch {epoch}"
                 )
         raise failure_of(answer)
 
@@ -200,7 +200,6 @@ class Appender:
             is_begun = self._begin(group)
         except BaseException as error:
             self._failure = error
-            self._on_their_way = group
             self._wake()
             return
         if not is_begun:
@@ -215,6 +214,14 @@ class Appender:
         return is_set and not self._on_their_way and not self._one_by_one
 
     def _begin(self, group: list[AppendRequested]) -> bool:
+        """Like `_give_to_leader`.  What that raises ends the node, and then the callers are answered."""
+        try:
+            return self._give_to_leader(group)
+        except BaseException:
+            self._on_their_way = group
+            raise
+
+    def _give_to_leader(self, group: list[AppendRequested]) -> bool:
         """Give a batch to this node's leader.  Returns False, having done nothing, if it does not take that now."""
         mailbox = self._view.value.leader_mailbox
         begun = None if mailbox is None else self._producer.begin(_records_of(group))
@@ -345,8 +352,8 @@ class Appender:
 
     def _end_group(self, outcome: int | KraftError) -> None:
         group = self._on_their_way
-        if isinstance(outcome, RefusedError) and len(group) > 1:
-            # The records of one request may be why, or the timestamps of several in one batch.
+        if isinstance(outcome, NotAppendedError) and len(group) > 1:
+            # The records of one request may be why, or the timestamps of several in one batch, or its size.
             self._on_their_way = []
             self._waiting.extendleft(reversed(group))
             self._one_by_one = len(group)

@@ -7,8 +7,8 @@ from typing import Final
 import trio
 
 from kraft_trio.actors.context.epoch_context import EpochContext
-from kraft_trio.actors.replication.pending_appends import PendingAppends
-from kraft_trio.errors import DiskFullError
+from kraft_trio.actors.replication.pending_appends import PendingAppends, error_of_unknown_fate
+from kraft_trio.errors import DiskFullError, StorageFailure
 from kraft_trio.messages import ProduceReceived
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -52,6 +52,13 @@ class AcceptedAppends:
             appended = self._context.log.append_as_leader(buffer, self._context.epoch)
         except DiskFullError:
             self._refuse(ErrorCode.not_leader_or_follower, "the leader's disk is full")
+            raise
+        except StorageFailure:
+            # The write may have stored some of the batches, whole.
+            for message in self.take_all():
+                error = error_of_unknown_fate(may_be_sent_again=message.header.producer_id >= 0)
+                reason = "the leader's disk has failed; the batch may be in its log"
+                message.reply.answer(ProducePartitionResponse.failed(error, reason))
             raise
         except Exception as error:
             self._context.failures.note(error, "Produce")

@@ -30,6 +30,15 @@ class _PendingAppend:
     appended_before_ms: int
 
 
+def error_of_unknown_fate(*, may_be_sent_again: bool) -> ErrorCode:
+    """What to answer to an append that may be in the log, and may never commit.
+
+    librdkafka takes NOT_LEADER_OR_FOLLOWER for a promise that nothing was appended, and sends the batch again even with
+    `retries=0`.  REQUEST_TIMED_OUT says that the fate of the batch is unknown.
+    """
+    return ErrorCode.not_leader_or_follower if may_be_sent_again else ErrorCode.request_timed_out
+
+
 class PendingAppends:
     """The Produce requests of one leader's epoch that are in the log and not answered yet.
 
@@ -103,15 +112,10 @@ class PendingAppends:
         return False
 
     def _abandon(self, pending: _PendingAppend) -> None:
-        """Answer an append of a lost epoch, which a later leader may commit.
-
-        librdkafka takes NOT_LEADER_OR_FOLLOWER for a promise that nothing was appended, and sends the batch again even
-        with `retries=0`.  REQUEST_TIMED_OUT says that the fate of the batch is unknown.
-        """
-        error = ErrorCode.not_leader_or_follower if pending.may_be_sent_again else ErrorCode.request_timed_out
+        """Answer an append of a lost epoch, which a later leader may commit."""
         pending.reply.answer(
             ProducePartitionResponse(
-                error=error,
+                error=error_of_unknown_fate(may_be_sent_again=pending.may_be_sent_again),
                 base_offset=pending.base_offset,
                 error_message="lost the leadership before it committed",
             )

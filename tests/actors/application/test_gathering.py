@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 import trio
+import trio.testing
 
 from kraft_trio.actors.application.appender import ENOUGH
 from kraft_trio.actors.replication.leader_replication import LeaderReplication
@@ -264,6 +265,29 @@ def test_what_is_raised_in_the_step_of_a_caller_ends_the_node(monkeypatch: pytes
     with pytest.raises(InvariantViolated, match="MemoryError: injected"):
         simulate(main, Setup())
     assert outcomes == {OutcomeUnknownError: ENOUGH, NodeClosedError: CALLERS - ENOUGH}
+
+
+def test_what_is_raised_in_the_step_of_a_single_caller_ends_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the caller is answered, wherever it waits."""
+    answered: list[OutcomeUnknownError] = []
+
+    def fail(_self: IdempotentProducer, _records: Sequence[NewRecord]) -> BegunBatch | None:
+        raise MemoryError("injected")
+
+    async def main(cluster: Cluster) -> None:
+        leader = await cluster.wait_for_leader()
+        await leader.append([b"x"])
+        await trio.testing.wait_all_tasks_blocked()
+        monkeypatch.setattr(IdempotentProducer, "begin", fail)
+        with trio.CancelScope(shield=True), trio.move_on_after(60):
+            try:
+                await leader.append([b"y"])
+            except OutcomeUnknownError as error:
+                answered.append(error)
+
+    with pytest.raises(InvariantViolated, match="MemoryError: injected"):
+        simulate(main, Setup())
+    assert answered
 
 
 @on_cluster()

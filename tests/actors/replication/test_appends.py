@@ -12,7 +12,7 @@ import trio.testing
 
 from kraft_trio.actors.application.state_machine_driver import OnCommit
 from kraft_trio.actors.replication.pending_appends import PendingAppends
-from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError
+from kraft_trio.errors import NodeClosedError, OutcomeUnknownError, RecordTooLargeError, StorageFailure
 from kraft_trio.simulation import Cluster, Setup
 from kraft_trio.storage.batches.batch import Record
 from kraft_trio.storage.segments.recovery_point import RecoveryRecord, decode_recovery_point
@@ -277,6 +277,34 @@ async def test_a_batch_that_only_the_leader_refuses(cluster: Cluster) -> None:
         await follower.append([bytes(2000)])
     await follower.append([b"small"])
     assert values_in(leader) == [b"small"]
+
+
+@on_cluster(settings={"message.max.bytes": "1000"})
+async def test_small_appends_that_are_too_large_together(cluster: Cluster) -> None:
+    """The follower gathers as much as its own limit allows, and the leader's is lower."""
+    leader = await cluster.wait_for_leader()
+    follower, _ = cluster.others(leader)
+    follower.tree.appender._config = attrs.evolve(follower.config, max_message_bytes=5000)
+    written = [b"%d" % number * 100 for number in range(20)]
+    async with trio.open_nursery() as nursery:
+        for value in written:
+            nursery.start_soon(follower.append, [value])
+    assert sorted(values_in(leader)) == sorted(written)
+
+
+@on_cluster(voters=1)
+async def test_a_failed_write_may_have_appended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is told that it has not, who would append the value again."""
+    leader = await cluster.wait_for_leader()
+    machine = cluster.machines[1]
+    machine.excuse("its disk fails")
+    monkeypatch.setattr(machine.disk.random, "randint", lambda _low, high: high)
+    machine.disk.fail("append", name=".log")
+    with pytest.raises(OutcomeUnknownError, match="the leader's disk has failed; the batch may be in its log"):
+        await leader.append([b"value"], epoch=leader.view.epoch)
+    await machine.wait_until_ended()
+    assert isinstance(machine.failure, StorageFailure)
+    assert values_in(await machine.start()) == [b"value"]
 
 
 @on_cluster()
