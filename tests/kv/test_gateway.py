@@ -205,6 +205,23 @@ async def test_without_a_majority_requests_fail_in_time(cluster: Cluster) -> Non
 
 
 @on_cluster(**kv_setup())
+async def test_a_put_without_a_leader_may_take_effect_later(cluster: Cluster) -> None:
+    """So its client is not told that nobody has it, as that of a read is."""
+    async with gateways(cluster) as serving:
+        node = await cluster.wait_for_leader()
+        alone = serving.clients[node.key.id]
+        cluster.partition([node.key.id], [other.key.id for other in cluster.others(node)])
+        await cluster.wait_until(lambda: node.view.leader_id is None)
+        status, answer = await alone.post("/v3/kv/range", {"key": KEY})
+        assert (status, answer["message"]) == (503, "etcdserver: no leader")
+        status, answer = await alone.post("/v3/kv/put", {"key": KEY, "value": b64("late")})
+        assert (status, answer["message"]) == (503, "etcdserver: request timed out")
+        cluster.network.heal()
+        await alone.post("/v3/kv/put", {"key": b64("other")})
+        assert [kv["value"] for kv in await get(serving, node.key.id)] == [b64("late")]
+
+
+@on_cluster(**kv_setup())
 async def test_a_lock_passes_on_when_its_lease_ends(cluster: Cluster) -> None:
     async with gateways(cluster) as serving:
         for lease in (1, 2):

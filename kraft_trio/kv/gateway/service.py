@@ -115,7 +115,7 @@ class KvService:
             if not self.watches[host]:
                 del self.watches[host]
 
-    async def _from_quorum(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def _from_quorum(self, request: Callable[[], Awaitable[T]], *, may_take_effect: bool) -> T:
         """Make a request to the quorum, and turn what may become of it into KvErrors."""
         try:
             with trio.CancelScope(deadline=trio.current_time() + REQUEST_TIMEOUT_S):
@@ -132,11 +132,12 @@ class KvService:
             raise
         except KraftError as error:
             raise KvError(Code.UNAVAILABLE, str(error)) from None
-        raise KvError(*(NO_LEADER if self.node.view.leader_id is None else TIMEOUT))
+        # A command may wait for a leader, or be on its way to one, and take effect later.
+        raise KvError(*(NO_LEADER if self.node.view.leader_id is None and not may_take_effect else TIMEOUT))
 
     async def execute(self, command: Command, request_id: UUID | None = None) -> Result:
         """Execute a command, and return the result of this node."""
-        return await self._from_quorum(lambda: self.node.execute(command, request_id))
+        return await self._from_quorum(lambda: self.node.execute(command, request_id), may_take_effect=True)
 
     async def _executed(self, cls: type[R], command: Command, request_id: UUID | None) -> R:
         result = await self.execute(command, request_id)
@@ -146,7 +147,7 @@ class KvService:
 
     async def barrier(self) -> None:
         """Wait until this node has all that was acknowledged before, anywhere."""
-        await self._from_quorum(self.node.read_barrier)
+        await self._from_quorum(self.node.read_barrier, may_take_effect=False)
 
     async def range(self, request: RangeRequest, _: UUID | None = None) -> RangeResponse:
         if not request.serializable:
