@@ -17,6 +17,7 @@ from kraft_trio.storage.disk.disk_reserve import DISK_RESERVE, RESERVE_BYTES, Di
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.log.log_appender import LogConfig
+from kraft_trio.storage.segments.recovery_point import RecoveryRecord, decode_recovery_point
 from tests.storage.support import DIRECTORY, STATIC_VOTERS, TOPIC_ID, batch, open_log, values_in
 
 PATH = f"{DIRECTORY}/quorum-state"
@@ -146,6 +147,50 @@ class TestTheLog:
             log.append_as_leader(batch(b"more"), 1)
         assert log.poisoned is not None
         assert reserve.shortage is None, "such a node says nothing more"
+
+    async def test_a_roll_without_room_for_its_name_leaves_no_segment(self) -> None:
+        """Else, once the log is cut below its first offset, the next start would refuse it."""
+        disk, reserve = disk_with_reserve()
+        log = open_with(disk, reserve, segment_bytes=150)
+        for number in range(2):
+            log.append_as_leader(batch(b"%d" % number), 1)
+        disk.fail("sync_directory", code=errno.ENOSPC)
+        with pytest.raises(DiskFullError):
+            log.append_as_leader(batch(b"2"), 1)
+        assert log.poisoned is None
+        log.truncate_to(1)
+        await log.close()
+        assert values_in(open_log(disk)) == [b"0"]
+
+    @pytest.mark.parametrize("with_reserve", [True, False])
+    async def test_a_recovery_point_without_room_may_lag(self, with_reserve: bool) -> None:
+        """To write over a block takes another one where the file system copies on write."""
+        disk, reserve = disk_with_reserve()
+        log = open_with(disk, reserve if with_reserve else None)
+        disk.fail("overwrite", name="recovery-point", code=errno.ENOSPC)
+        log.append_as_leader(batch(b"kept"), 1)
+        assert await log.sync() == 1
+        assert log.poisoned is None
+        assert (reserve.shortage is not None) == with_reserve
+        with pytest.raises(DiskFullError, match=r"the recovery point cannot be written: .*free space"):
+            log.append_as_leader(batch(b"lost"), 1)
+        log.advance_high_watermark(1)
+        written = disk.peek(f"{DIRECTORY}/recovery-point") or b""
+        assert decode_recovery_point(written) == RecoveryRecord(1, 1), "with room again, it tells all"
+        disk.crash("all")
+        assert values_in(open_log(disk)) == [b"kept"]
+
+    async def test_it_may_lag_at_the_close_too(self) -> None:
+        disk, reserve = disk_with_reserve()
+        log = open_with(disk, reserve)
+        log.append_as_leader(batch(b"kept"), 1)
+        await log.sync()
+        log.advance_high_watermark(1)
+        disk.fail("overwrite", name="recovery-point", code=errno.ENOSPC)
+        await log.close()
+        assert not disk.has_faults
+        disk.crash("all")
+        assert values_in(open_log(disk)) == [b"kept"]
 
     def test_a_log_that_cannot_be_opened_for_want_of_room(self) -> None:
         disk = SimulatedDisk()

@@ -16,6 +16,7 @@ import trio.testing
 
 from kraft_trio.cli.serving.open_files import HEADROOM, fitted
 from kraft_trio.config import NodeConfig
+from kraft_trio.errors import StorageFailure
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import ReplicaKey
 from kraft_trio.protocol.voter_set import VoterSet
@@ -105,6 +106,44 @@ async def test_failed_sync_still_poisons() -> None:
     with pytest.raises(Exception, match="cannot be trusted"):
         await log.sync()
     assert log.poisoned is not None
+
+
+@pytest.mark.parametrize("operation", ["open", "sync_directory"])
+async def test_a_log_that_cannot_be_opened_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    disk = RealDisk()
+    log = open_log(disk, str(tmp_path), segment_bytes=SEGMENT_BYTES)
+    for _ in range(10):
+        log.append_as_leader(bytearray(batch(VALUE)), 1)
+    await log.close()
+    last = max(name for name in disk.list_directory(str(tmp_path)) if name.endswith(".log"))
+    before = len(os.listdir("/dev/fd"))
+    call = getattr(RealDisk, operation)
+
+    def refuse(self: RealDisk, path: str, **options: object) -> object:
+        if path in (f"{tmp_path}/{last}", str(tmp_path)):
+            raise OSError(errno.EACCES, "injected", path)
+        return call(self, path, **options)
+
+    monkeypatch.setattr(RealDisk, operation, refuse)
+    with pytest.raises(StorageFailure, match="injected"):
+        open_log(disk, str(tmp_path), segment_bytes=SEGMENT_BYTES)
+    assert len(os.listdir("/dev/fd")) == before
+    disk.close()
+
+
+async def test_a_sync_needs_no_descriptor(tmp_path: Path) -> None:
+    """The first sync of a process has none to wait for yet."""
+    disk = RealDisk()
+    log = open_log(disk, str(tmp_path))
+    log.append_as_leader(bytearray(batch(b"value")), 1)
+    with no_descriptor_left():
+        assert await log.sync() == 1
+        await disk.replace(str(tmp_path / "file"), b"content")
+    assert (log.poisoned, values_in(log), (tmp_path / "file").read_bytes()) == (None, [b"value"], b"content")
+    await log.close()
+    disk.close()
 
 
 @contextmanager

@@ -117,6 +117,43 @@ def test_each_sync_has_its_own_result(kernel: KernelSyncs, monkeypatch: pytest.M
     os.close(eventfd)
 
 
+class Lock:
+    """Stands for the one of the results, and says whether it is held."""
+
+    is_held = False
+
+    def __enter__(self) -> None:
+        assert not self.is_held
+        self.is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_held = False
+
+
+def test_a_thread_notes_its_events_before_another_asks(kernel: KernelSyncs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads have one buffer of events, and one has the results of the others."""
+    lock = Lock()
+
+    class Events:
+        def __getitem__(self, _place: int) -> Any:
+            assert lock.is_held
+            return kernel_syncs._Event(data=1, result=0)
+
+    class Ended(dict[int, int]):
+        def pop(self, *arguments: Any) -> Any:
+            assert lock.is_held
+            return super().pop(*arguments)
+
+    def call(*_: object) -> int:
+        assert lock.is_held
+        return 1
+
+    for name, value in {"_lock": lock, "_events": Events(), "_ended": Ended(), "_call": call}.items():
+        monkeypatch.setattr(kernel, name, value)
+    kernel.take(1, eventfd=-1)
+    assert not lock.is_held
+
+
 def test_a_sync_of_no_file_is_not_taken(kernel: KernelSyncs) -> None:
     reading, writing = os.pipe()
     eventfd = os.eventfd(0)

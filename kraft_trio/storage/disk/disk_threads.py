@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import trio
 
+from kraft_trio.storage.disk.failures import is_out_of_descriptors
 from kraft_trio.system.wake_ups import close_waiter, new_waiter, take, wake
 
 
@@ -38,9 +39,16 @@ class Waiters:
         self._idle: list[int] = []
         self._is_closed = False
 
-    def get(self) -> int:
-        """Raises OSError."""
-        return self._idle.pop() if self._idle else new_waiter()
+    def get(self) -> int | None:
+        """None if no descriptor is left.  Raises OSError."""
+        if self._idle:
+            return self._idle.pop()
+        try:
+            return new_waiter()
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                return None
+            raise
 
     async def wait(self, waiter: int, before_reuse: Callable[[], object] = lambda: None) -> KeyboardInterrupt | None:
         """Wait until it is woken, call `before_reuse`, and return it to the others.
@@ -101,12 +109,15 @@ class FsyncThread:
 
         If several jobs of one `group` wait at the same time, only the last runs, and each caller gets its outcome.
         Cannot be cancelled: a cancelled caller waits, too, and returns as usual.  A KeyboardInterrupt during the wait
-        is raised afterwards, unless the job failed.
+        is raised afterwards, unless the job failed.  Without a descriptor to wait for, the job runs in this thread.
         """
+        waiter = self._waiters.get()
+        if waiter is None:
+            job()
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="kraft-fsync", daemon=True)
             self._thread.start()
-        waiter = self._waiters.get()
         request = _Request(group, job, waiter)
         self._requests.put(request)
         interrupt = await self._waiters.wait(waiter)

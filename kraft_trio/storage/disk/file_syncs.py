@@ -116,6 +116,8 @@ class FileSyncs:
         under_way = None
         try:
             waiter = self._threads.waiters.get()
+            if waiter is None:
+                return False
             began_ns = time.perf_counter_ns()
             if number := kernel.begin(self._descriptor, waiter):
                 under_way = self._in_kernel = _InKernel(kernel, number, waiter, began_ns)

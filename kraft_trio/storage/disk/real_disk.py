@@ -173,9 +173,9 @@ class RealFile:
     def last_sync_ns(self) -> int:
         return self._syncs.last_ns
 
-    def forget_cached(self, position: int) -> None:
+    def forget_cached(self, _position: int) -> None:
         self._check_open()
-        forget_cached(self._descriptor, position)
+        forget_cached(self._descriptor)
 
     def close(self) -> None:
         self._syncs.close()

@@ -96,8 +96,9 @@ class Durability:
         self.synced_truncations = max(self.synced_truncations, truncations)
         try:
             self._advance_synced_end(sync.end_offset)
-            if not self.is_closed:
-                await self.recovery_point.sync_if_due(trio.current_time())
+            if not self.is_closed and self.recovery_point.must_sync(now_s := trio.current_time()):
+                self._write_recovery_point()
+                await self.recovery_point.sync(now_s)
         except OSError as error:
             raise self.poison(error) from error
         if self.poisoned is not None:
@@ -155,7 +156,11 @@ class Durability:
         try:
             self.recovery_point.write()
         except OSError as error:
-            self.poison(error)
+            if is_disk_full(error):
+                # It tells too little until the next write.  To write over something takes room on Btrfs and ZFS.
+                self._run_out_of_room(f"{self._segments.directory}: the recovery point cannot be written", error)
+            else:
+                self.poison(error)
 
     # Truncation and replacement
 
@@ -214,10 +219,14 @@ class Durability:
             active.file.truncate(active.size)
         except OSError as second:
             return self.poison(second)
-        self._full = disk_full_error(f"{active.file.path}: {size} bytes cannot be appended", error)
+        return self._run_out_of_room(f"{active.file.path}: {size} bytes cannot be appended", error)
+
+    def _run_out_of_room(self, what: str, error: OSError) -> DiskFullError:
+        """Append nothing from now on, and release the reserve."""
+        full = self._full = disk_full_error(what, error)
         if self._reserve is not None:
-            self._reserve.release(self._full)
-        return self._full
+            self._reserve.release(full)
+        return full
 
     def read_failure(self, error: OSError | CorruptLogError) -> KraftError:
         """Return the error to raise when a read failed.

@@ -168,9 +168,8 @@ class LogAppender:
             segments.end_preallocation()
             segments.write_indexes()
             write_known_good_point(segments.disk, segments.directory, segments.end_offset, self._state.producers)
+            self._durability.recovery_point.end()
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            log.warning("closed without a known good point", directory=segments.directory, reason=str(error))
-        else:
-            self._durability.recovery_point.end()
+            log.warning("closed without all notes", directory=segments.directory, reason=str(error))

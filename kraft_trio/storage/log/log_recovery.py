@@ -15,6 +15,7 @@ damage if it lies
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from uuid import UUID
 
@@ -89,8 +90,7 @@ def load_log(disk: Disk, directory: str, topic_id: UUID, static_voters: VoterSet
             preallocates=config.preallocate_bytes > 0,
         )
     except BaseException:
-        for segment in files:
-            segment.file.close()
+        _close(files)
         raise
 
 
@@ -219,13 +219,22 @@ def _open_segments(disk: Disk, directory: str, names: list[str], snapshots: Snap
     if not offsets:
         newest = snapshots.newest
         offsets = [newest.offset if newest is not None else 0]
-    segments = []
-    for offset in offsets:
-        path = join(directory, partition_files.offset_file_name(offset, partition_files.LOG))
-        segments.append(Segment(offset, disk.open(path, create=True)))
-    # The names that were found may not be durable yet.
-    disk.sync_directory(directory)
+    segments: list[Segment] = []
+    try:
+        for offset in offsets:
+            path = join(directory, partition_files.offset_file_name(offset, partition_files.LOG))
+            segments.append(Segment(offset, disk.open(path, create=True)))
+        # The names that were found may not be durable yet.
+        disk.sync_directory(directory)
+    except BaseException:
+        _close(segments)
+        raise
     return segments
+
+
+def _close(segments: Iterable[Segment]) -> None:
+    for segment in segments:
+        segment.file.close()
 
 
 def _scan_segments(

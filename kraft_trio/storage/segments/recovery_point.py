@@ -136,14 +136,16 @@ class RecoveryPoint:
             self._file.overwrite(0, self._record())
             self._is_written = True
 
-    async def sync_if_due(self, now_s: float) -> None:
-        """Make the record durable if the last time is `DURABLE_EVERY_S` ago.  Waits like `DiskFile.sync`."""
+    def must_sync(self, now_s: float) -> bool:
+        """Whether the file was last synced `DURABLE_EVERY_S` ago or earlier."""
         if self._durable_at_s is None:
             self._durable_at_s = now_s
-        if now_s >= self._durable_at_s + DURABLE_EVERY_S:
-            self._durable_at_s = now_s
-            self.write()
-            await self._file.sync()
+        return now_s >= self._durable_at_s + DURABLE_EVERY_S
+
+    async def sync(self, now_s: float) -> None:
+        """Make durable what the file tells.  Waits like `DiskFile.sync`."""
+        self._durable_at_s = now_s
+        await self._file.sync()
 
     def go_back(self, offset: int) -> None:
         """Go back, durably, before the log is cut at `offset`.  Blocks for an fsync if anything noted is ahead."""

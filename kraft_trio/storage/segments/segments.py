@@ -12,7 +12,7 @@ from kraft_trio.errors import CorruptLogError, ProtocolError
 from kraft_trio.storage.batches.batch_header import CRC_START, FRAME_BYTES, HEADER_BYTES, BatchHeader, peek_header
 from kraft_trio.storage.disk import partition_files
 from kraft_trio.storage.disk.disk import Buffer, Disk, join
-from kraft_trio.storage.disk.failures import is_out_of_descriptors
+from kraft_trio.storage.disk.failures import is_disk_full, is_out_of_descriptors
 from kraft_trio.storage.segments.log_append import PlannedBatch
 from kraft_trio.storage.segments.producer_snapshot import forget_known_good_points_above
 from kraft_trio.storage.segments.retention import SealedSegment
@@ -105,7 +105,7 @@ class Segments:
     def roll(self) -> None:
         """Start a new active segment.  The caller has cut and synced the old one.  Blocks for a directory fsync.
 
-        If it fails because no file can be opened, nothing has changed.
+        If it fails because no file can be opened, or the disk is full, nothing has changed.
         """
         self.active.write_indexes(self.disk, self.directory)
         path = self._path(self.end_offset, partition_files.LOG)
@@ -113,7 +113,7 @@ class Segments:
         try:
             self.disk.sync_directory(self.directory)
         except OSError as error:
-            if is_out_of_descriptors(error):
+            if is_out_of_descriptors(error) or is_disk_full(error):
                 segment.file.close()
                 self.disk.remove(path)
             raise
