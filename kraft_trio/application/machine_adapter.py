@@ -240,8 +240,10 @@ class MachineAdapter(Generic[T, R]):
 
     async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
         async with aclosing(_one_by_one(records)) as single:
-            self._requests, own = await load_requests(single)
+            requests, own = await load_requests(single)
             await loaded(self._machine.load(own))
+        # Until then, what the table says was applied is not in this machine's state.
+        self._requests = requests
         for tag in self._calls:
             request_id = request_id_from_bytes(tag)
             if request_id is not None and self._requests.get(request_id) is not None:

@@ -81,7 +81,11 @@ class OutcomeSerde(Generic[R]):
     def decode(self, data: bytes) -> Outcome[R]:
         kind, *content = msgpack.unpackb(data, raw=False, strict_map_key=False)
         if kind == _RESULT:
-            return Outcome(self._result_in(data))
+            try:
+                return Outcome(self._result_in(data))
+            except Exception as error:
+                # It was kept by a version of the application with other types.
+                content = [f"it is not what `apply` is annotated to return: {type(error).__name__}"]
         if kind == _FAILED:
             name, *arguments = content
             return Outcome(error=_failure(name, arguments))
@@ -138,8 +142,16 @@ def _failure_arguments(error: Exception) -> tuple[object, ...]:
     try:
         _pack(*error.args)
     except Exception:
-        return (str(error),)
+        # msgpack takes UTF-8 alone.
+        return (_text_of(error).encode("utf-8", "backslashreplace").decode(),)
     return error.args
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _failure(name: str, arguments: list[object]) -> Exception:
