@@ -108,7 +108,11 @@ class KvMachine:
         self.space.check(self.size_in_bytes, put_cost(request))
         changes = self._changes(Budget())
         changes.check_put(request)
-        response = changes.put(request)
+        try:
+            response = changes.put(request)
+        except KvError:
+            run_at_once(self.store.rollback())
+            raise
         run_at_once(changes.commit())
         return response
 

@@ -142,6 +142,18 @@ def test_an_answer_that_repeats_a_large_value_is_refused() -> None:
     assert execute(machine, DeleteRangeRequest(b"0", b"9"))
 
 
+def test_a_put_whose_answer_is_too_large_changes_nothing() -> None:
+    """And leaves no transaction open, in which the next command would fall."""
+    machine = filled(1)
+    large = PutRequest(b"large", bytes(MAX_ANSWER_BYTES - 100))
+    execute(machine, large)
+    check_refused(machine, PutRequest(b"large", b"small", prev_kv=True), f"over {MAX_ANSWER_BYTES} bytes")
+    present = machine.store.at(b"large", None)
+    assert present is not None
+    assert present.value == large.value
+    execute(machine, PutRequest(b"large", b"small"))
+
+
 def txn_bytes(operations: list[object]) -> bytes:
     packed: bytes = msgpack.packb([3, [], operations], use_bin_type=True)
     return PREFIX + packed
