@@ -211,7 +211,6 @@ class NodeTree(Generic[R]):
                 log,
                 on_commit,
                 self.record_decoder,
-                disk=environment.disk,
                 snapshots=snapshots,
                 taker=self.taker,
                 takes_long=None if machine is None else machine.takes_long,

@@ -32,6 +32,7 @@ from tests.storage.support import (
     KAFKAS_VOTERS,
     STATIC_VOTERS,
     batch,
+    open_log,
     producer_batch,
     take_snapshot,
     values_in,
@@ -51,6 +52,25 @@ class TestOpening:
         assert (log.high_watermark, log.log_start_offset, log.end_offset) == (8, 0, 14)
         with pytest.raises(AssertionError, match="below the high watermark 8"):
             log.truncate_to(7)
+
+    @pytest.mark.parametrize("committed", [5, 6])
+    async def test_a_crash_while_one_replaces_a_log_with_an_uncommitted_later_epoch(self, committed: int) -> None:
+        """Another leader then committed records of an earlier epoch than this log's last one (Raft, figure 8)."""
+        disk = new_disk()
+        log = open_log(disk)
+        log.append_as_leader(batch(*[b"%d" % number for number in range(5)]), 1)
+        await log.sync()
+        log.advance_high_watermark(5)
+        log.append_as_leader(batch(b"5"), 2)
+        await log.sync()
+        log.advance_high_watermark(committed)
+        await write_snapshot(disk, OffsetAndEpoch(10, 1), ControlState(0), [b"state"])
+        disk.kill()
+        if committed == 5:
+            assert (open_log(disk).log_start_offset, open_log(disk).end_offset) == (10, 10)
+        else:
+            with pytest.raises(CorruptLogError, match="the log has a record of a later epoch where the snapshot ends"):
+                open_log(disk)
 
     async def test_leftovers_of_snapshots_and_segments_are_removed(self) -> None:
         disk = new_disk()

@@ -23,9 +23,9 @@ from kraft_trio.errors import (
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import OffsetAndEpoch
 from kraft_trio.storage.batches.batch import BatchHeader, Record, iter_headers
-from kraft_trio.storage.disk.disk import Buffer, Disk
+from kraft_trio.storage.disk.disk import Buffer, DiskFile
 from kraft_trio.storage.log.log import Log
-from kraft_trio.storage.snapshots.snapshot_reader import open_snapshot
+from kraft_trio.storage.snapshots.snapshot_reader import batches_of
 
 log = get_logger(__name__)
 
@@ -108,7 +108,6 @@ class StateMachineDriver:
         on_commit: OnCommit,
         decoder: RecordDecoder,
         *,
-        disk: Disk,
         snapshots: StateSnapshots | None = None,
         taker: SnapshotTaker | None = None,
         takes_long: Callable[[Sequence[Record]], bool] | None = None,
@@ -121,7 +120,6 @@ class StateMachineDriver:
         self._log = log
         self._on_commit = on_commit
         self._decoder = decoder
-        self._disk = disk
         self._snapshots = snapshots
         self._taker = taker
         self._takes_long = takes_long
@@ -185,7 +183,7 @@ class StateMachineDriver:
 
     async def _run(self) -> None:
         if self._snapshots is not None and self._log.snapshots.newest is not None:
-            await self._load(self._snapshots, self._log.snapshots.newest)
+            await self._load(self._snapshots)
         while True:
             if self.applied_offset < self._log.log_start_offset:
                 await self._load_newest()
@@ -293,31 +291,33 @@ class StateMachineDriver:
     # Loading
 
     async def _load_newest(self) -> None:
-        newest = self._log.snapshots.newest
-        assert newest is not None, f"the log begins at offset {self._log.log_start_offset} without a snapshot"
         if self._snapshots is None:
             raise StorageError(
                 f"{self._log.directory}: the log begins at offset {self._log.log_start_offset}; an application with "
                 f"on_commit alone needs it from offset {self.applied_offset} on: give open_node snapshots="
             )
-        await self._load(self._snapshots, newest)
+        await self._load(self._snapshots)
 
-    async def _load(self, snapshots: StateSnapshots, snapshot_id: OffsetAndEpoch) -> None:
-        """Replace the application's state by a snapshot.  Other tasks run while it is read."""
+    async def _load(self, snapshots: StateSnapshots) -> None:
+        """Replace the application's state by the newest snapshot.  Other tasks run while it is read."""
         assert self._taker is not None, "snapshots without a taker"
         async with self._taker.state_changes:
-            path = self._log.snapshots.path(snapshot_id)
-            with _reading(path):
+            snapshot_id = self._log.snapshots.newest
+            assert snapshot_id is not None, f"the log begins at offset {self._log.log_start_offset} without a snapshot"
+            with _reading(self._log.snapshots.path(snapshot_id)):
                 state = self._log.snapshots.control_state(snapshot_id)
-            async with aclosing(self._records_of(path, snapshot_id)) as records:
-                await snapshots.load(snapshot_id.offset, records)
+                # It is deleted if a newer one comes while the application loads it.
+                file = self._log.snapshots.open(snapshot_id)
+            with closing(file):
+                async with aclosing(self._records_of(file, snapshot_id)) as records:
+                    await snapshots.load(snapshot_id.offset, records)
             self._applied_up_to(snapshot_id.offset)
             self._taker.loaded(snapshot_id.offset, state)
         log.info("snapshot given to the application", snapshot_id=str(snapshot_id))
 
-    async def _records_of(self, path: str, snapshot_id: OffsetAndEpoch) -> AsyncGenerator[Sequence[Record], None]:
+    async def _records_of(self, file: DiskFile, snapshot_id: OffsetAndEpoch) -> AsyncGenerator[Sequence[Record], None]:
         # Errors that the application raises in `load` do not pass through here.
-        with _reading(path), closing(open_snapshot(self._disk, path, snapshot_id)) as batches:
+        with _reading(file.path), closing(batches_of(file, snapshot_id)) as batches:
             for batch in batches:
                 await trio.lowlevel.checkpoint()
                 if batch.header.is_control:
@@ -327,7 +327,7 @@ class StateMachineDriver:
                         try:
                             records = await anext(lists, None)
                         except ProtocolError as error:
-                            raise CorruptSnapshotError(f"{path}: position {batch.position}: {error}") from error
+                            raise CorruptSnapshotError(f"{file.path}: position {batch.position}: {error}") from error
                         if records is None:
                             break
                         yield records

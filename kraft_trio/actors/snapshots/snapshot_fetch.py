@@ -123,14 +123,15 @@ class SnapshotFetch:
         """
         download = self._download
         assert download is not None, "no snapshot is on its way"
-        try:
-            summary = await download.finish()
-        except (CorruptSnapshotError, DiskFullError):
-            await self._give_up_for_now()
-            raise
-        self._download = None
-        self._put_off_id = None
         async with self._log.trimming:
+            try:
+                summary = await download.finish()
+            except (CorruptSnapshotError, DiskFullError):
+                await self._give_up_for_now()
+                raise
+            # Nothing here waits, so a cancelled install is either complete or can go on.
+            self._download = None
+            self._put_off_id = None
             self._log.add_snapshot(summary.snapshot_id)
             self._log.truncate_fully_to(summary.snapshot_id)
         log.info(

@@ -36,7 +36,8 @@ class SnapshotServer:
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._files: dict[OffsetAndEpoch, DiskFile] = {}
-        """Least recently used first."""
+        """Least recently used first.  None of a deleted snapshot, because it would keep its room on the disk."""
+        self._end_listening = snapshots.when_forgotten(self.forget)
         self._memory = PieceMemory(MAX_PIECE_BYTES)
         self._kafka_check = KafkaSnapshotCheck()
 
@@ -78,20 +79,19 @@ class SnapshotServer:
         self._snapshots.downloads.fetched(replica, has_caught_up_since, now_s)
 
     def forget(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Close the file of a snapshot, because another file may take its place."""
+        """Close the file of a snapshot, which is deleted, or whose place another file may take."""
         file = self._files.pop(snapshot_id, None)
         if file is not None:
             file.close()
 
     def close(self) -> None:
         """Close all files, and spare no download any longer."""
+        self._end_listening()
         self._snapshots.downloads.clear()
         while self._files:
             self._files.popitem()[1].close()
 
     def _file(self, snapshot_id: OffsetAndEpoch) -> DiskFile | None:
-        for deleted in [known for known in self._files if known not in self._snapshots.ids]:
-            self._files.pop(deleted).close()
         if snapshot_id not in self._snapshots.ids or snapshot_id in self._snapshots.corrupt:
             return None
         file = self._files.pop(snapshot_id, None)

@@ -96,7 +96,7 @@ def check_partition(disk: Disk, directory: str, on_progress: OnProgress = lambda
     _check_snapshots(disk, report, names, on_progress)
     _check_segments(disk, report, names, boundaries, on_progress)
     _check_synced(disk, report, names)
-    _check_alignment(report, names, boundaries)
+    _check_alignment(report, names, boundaries, _recovery_point(disk, directory, names).high_watermark)
     _check_epoch_checkpoint(disk, report, names)
     _check_quorum_state(disk, report, names)
     report.notes += [
@@ -258,7 +258,7 @@ def _known_good_offset(disk: Disk, directory: str, names: list[str]) -> int:
     return newest
 
 
-def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Boundaries) -> None:
+def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Boundaries, committed: int | None) -> None:
     """Check that a snapshot covers what is missing before the log's start, and that all snapshots match the log."""
     snapshots = [summary.snapshot_id for summary in report.snapshots if summary.snapshot_id.offset > 0]
     start, end = report.log_start_offset, report.log_end_offset
@@ -272,7 +272,7 @@ def _check_alignment(report: PartitionReport, names: list[str], boundaries: _Bou
         last = snapshot_id.offset - 1
         if report.is_damaged and start <= last < end and report.epochs.epoch_for_offset(last) is None:
             return None
-        return align(snapshot_id, start, end, report.epochs)
+        return align(snapshot_id, start, end, report.epochs, committed)
 
     gives_way = bool(snapshots) and snapshots[-1].offset >= start and alignment_of(snapshots[-1]) is Alignment.REPLACED
     for snapshot_id in snapshots:

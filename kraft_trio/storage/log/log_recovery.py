@@ -113,7 +113,7 @@ def _load(
     _scan_segments(files, scan, known_good_offset, recorded, preallocates=preallocates)
     segments = Segments(disk, directory, files, scan.next_offset)
     state = LogState(EpochCache(scan.epochs), voters, producers, scan.producer_history)
-    if is_replaced(directory, log_start_offset, scan.next_offset, state.epochs, snapshots):
+    if is_replaced(directory, log_start_offset, scan.next_offset, state.epochs, snapshots, recorded.high_watermark):
         _finish_replacing(segments, snapshots)
         files.append(segments.active)
         state.install_snapshot(snapshots)
@@ -141,7 +141,12 @@ def check_log_start(directory: str, log_start_offset: int, snapshots: Snapshots)
 
 
 def is_replaced(
-    directory: str, log_start_offset: int, log_end_offset: int, epochs: EpochCache, snapshots: Snapshots
+    directory: str,
+    log_start_offset: int,
+    log_end_offset: int,
+    epochs: EpochCache,
+    snapshots: Snapshots,
+    committed: int | None,
 ) -> bool:
     """Whether the newest snapshot was about to replace the log when the node stopped.
 
@@ -157,7 +162,7 @@ def is_replaced(
         )
     if newest is None:
         return False
-    alignment = align(newest, log_start_offset, log_end_offset, epochs)
+    alignment = align(newest, log_start_offset, log_end_offset, epochs, committed)
     if alignment is Alignment.CONTRADICTS:
         raise CorruptLogError(
             f"{snapshots.path(newest)}: {alignment.value}: the log has offsets {log_start_offset} to {log_end_offset} "

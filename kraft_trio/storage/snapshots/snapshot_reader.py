@@ -26,7 +26,7 @@ from kraft_trio.storage.batches.control_records import (
     SnapshotHeader,
     VotersRecord,
 )
-from kraft_trio.storage.disk.disk import Buffer, Disk
+from kraft_trio.storage.disk.disk import Buffer, Disk, DiskFile
 from kraft_trio.storage.disk.unreadable import blank_text
 
 _SMALL_BYTES: Final = 1024 * 1024
@@ -195,14 +195,20 @@ def open_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> Generat
     """
     file = disk.open_to_read(path)
     try:
+        yield from batches_of(file, snapshot_id)
+    finally:
+        file.close()
+
+
+def batches_of(file: DiskFile, snapshot_id: OffsetAndEpoch) -> Generator[SnapshotBatch, None, None]:
+    """The batches of an open snapshot file.  Raises what `open_snapshot` raises."""
+    try:
         yield from read_batches(file, snapshot_id.epoch)
     except ProtocolError as error:
         size = file.size()
         blank = blank_text(file.read_at(0, size)) if 0 < size <= _SMALL_BYTES else None
         reason = str(error) if blank is None else f"{blank}, expected batches of records"
-        raise CorruptSnapshotError(f"{path}: {reason}") from error
-    finally:
-        file.close()
+        raise CorruptSnapshotError(f"{file.path}: {reason}") from error
 
 
 def check_snapshot(disk: Disk, path: str, snapshot_id: OffsetAndEpoch) -> SnapshotSummary:

@@ -49,6 +49,7 @@ class Snapshots:
         self.corrupt: dict[OffsetAndEpoch, str] = {}
         """The snapshots among `ids` found damaged since the log was opened, and what is wrong."""
         self._corruption_listeners: list[Callable[[], object]] = []
+        self._forget_listeners: list[Callable[[OffsetAndEpoch], object]] = []
         self.downloads = SnapshotDownloads()
         """The replicas that fetch a snapshot while this replica leads."""
 
@@ -107,6 +108,11 @@ class Snapshots:
     def when_corrupt(self, listener: Callable[[], object]) -> None:
         """Call `listener` each time a snapshot is found damaged."""
         self._corruption_listeners.append(listener)
+
+    def when_forgotten(self, listener: Callable[[OffsetAndEpoch], object]) -> Callable[[], None]:
+        """Call `listener` with the id of each snapshot that is forgotten, until what this returns is called."""
+        self._forget_listeners.append(listener)
+        return lambda: self._forget_listeners.remove(listener)
 
     def found_corrupt(self, snapshot_id: OffsetAndEpoch, reason: str) -> None:
         """Note that one of `ids` is damaged.  The log may still start at its end.
@@ -174,7 +180,9 @@ class Snapshots:
             self._ids = sorted([*self._ids, snapshot_id])
 
     def forget(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Forget a snapshot, damaged or not, before its file is removed."""
+        """Forget a snapshot, damaged or not, before its file is removed.  An open file keeps its room on the disk."""
+        for listener in self._forget_listeners:
+            listener(snapshot_id)
         if snapshot_id in self._ids:
             self._ids.remove(snapshot_id)
         self.damaged.pop(snapshot_id, None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from kraft_trio.actors.application.record_decoder import RecordDecoder
 from kraft_trio.actors.application.state_machine_driver import StateMachineDriver
@@ -318,6 +319,33 @@ def test_a_snapshot_that_cannot_be_read_ends_the_node() -> None:
     load_failing(fail)
 
 
+def test_a_newer_one_may_come_while_the_application_prepares_to_load() -> None:
+    """The file of the older one is deleted then, and is read all the same."""
+    machines: Machines
+    may_load = trio.Event()
+
+    class Preparing(RememberedValues):
+        async def load(self, end_offset: int, records: AsyncIterator[Sequence[Record]]) -> None:
+            await may_load.wait()
+            await super().load(end_offset, records)
+
+    async def test(cluster: Cluster) -> None:
+        node = await cluster.wait_for_leader()
+        await node.append(values(0, 3))
+        older = await node.take_snapshot()
+        assert older is not None
+        await cluster.machines[1].stop()
+        node = await cluster.machines[1].start()
+        await cluster.wait_for_leader()
+        await trio.testing.wait_all_tasks_blocked()
+        node.log.snapshots.retire(older)
+        may_load.set()
+        await cluster.wait_until(lambda: machines.by_id[1].values == values(0, 3))
+
+    machines = Machines(Preparing)
+    on_machines(machines, test, voters=1)
+
+
 def test_what_the_application_lacks_is_no_disk_that_failed() -> None:
     """Its own error ends the node, as a bug of the application's does."""
 
@@ -333,7 +361,7 @@ async def test_an_application_that_loads_none_needs_the_whole_log() -> None:
     disk = SimulatedDisk()
     log, snapshot_id = await log_with_snapshot(disk)
     log.truncate_fully_to(snapshot_id)
-    driver = StateMachineDriver(log, _unreachable, RecordDecoder(InLoop(), 1000), disk=disk)
+    driver = StateMachineDriver(log, _unreachable, RecordDecoder(InLoop(), 1000))
     with pytest.raises(StorageError, match="the log begins at offset 2; an application with on_commit alone needs it"):
         await driver.run()
     await log.close()

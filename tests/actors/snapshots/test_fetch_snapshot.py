@@ -200,6 +200,19 @@ class TestServer:
         assert [snapshots.path(id) for id in (*snapshots.ids, snapshots.ids[0])] == opened
         server.close()
 
+    async def test_a_deleted_one_gives_its_room_back(self) -> None:
+        _, snapshots = await self.snapshots(2)
+        server = SnapshotServer(snapshots)
+        for snapshot_id in snapshots.ids:
+            server.piece(None, snapshot_id, 0, 10, now_s=0)
+        first, second = server._files.values()
+        snapshots.retire(snapshots.ids[0])
+        with pytest.raises(ValueError, match="closed"):
+            first.read_at(0, 1)
+        assert second.read_at(0, 1)
+        server.close()
+        snapshots.retire(snapshots.ids[0])
+
     async def test_no_more_than_so_much_is_read_at_a_time(self) -> None:
         _, snapshots = await self.snapshots(1, values=200)
         server = SnapshotServer(snapshots)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import structlog
 import trio
 import trio.testing
@@ -19,6 +20,7 @@ from kraft_trio.simulation.disk.simulated_disk import SimulatedDisk
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.simulation.state_machine import RememberedValues
 from kraft_trio.storage.disk.partition_files import checkpoint_name
+from kraft_trio.storage.log.log import Log
 from kraft_trio.storage.segments.retention import RetentionLimits
 from kraft_trio.storage.snapshots.snapshot_reader import ControlState
 from kraft_trio.wire.apis.fetch_snapshot import FetchSnapshotResponse
@@ -220,8 +222,8 @@ async def test_a_damaged_newest_snapshot_ends_no_node(cluster: Cluster) -> None:
     assert node.log.log_start_offset > before, "the next snapshot stands for it"
 
 
-async def test_a_snapshot_takes_the_logs_place_once_the_trim_is_over(autojump_clock: trio.testing.MockClock) -> None:
-    disk = SimulatedDisk()
+async def fetched(disk: SimulatedDisk) -> tuple[Log, SnapshotFetch]:
+    """A log of ten records, and a snapshot up to offset 40 that is here and not installed.  A sync takes a second."""
     theirs = SimulatedDisk()
     log = open_log(disk, segment_bytes=100)
     for number in range(10):
@@ -239,6 +241,26 @@ async def test_a_snapshot_takes_the_logs_place_once_the_trim_is_over(autojump_cl
         FetchSnapshotResponse(snapshot_id=snapshot_id, size=len(content), position=0, unaligned_records=content)
     )
     disk.sync_latency = lambda: 1.0
+    return log, fetch
+
+
+@pytest.mark.parametrize("cancelled_at_s", [0.0, 0.5])
+async def test_a_cancelled_install_is_complete_or_goes_on(
+    autojump_clock: trio.testing.MockClock, cancelled_at_s: float
+) -> None:
+    """No epoch has to fetch a snapshot again that was here."""
+    log, fetch = await fetched(SimulatedDisk())
+    with trio.move_on_after(cancelled_at_s):
+        await fetch.install()
+    if log.end_offset < 40:
+        assert fetch.snapshot_id == OffsetAndEpoch(40, 2)
+        await fetch.install()
+    assert (log.log_start_offset, log.end_offset) == (40, 40)
+    await log.close()
+
+
+async def test_a_snapshot_takes_the_logs_place_once_the_trim_is_over(autojump_clock: trio.testing.MockClock) -> None:
+    log, fetch = await fetched(SimulatedDisk())
     starts: list[int] = []
 
     async def trim() -> None:
