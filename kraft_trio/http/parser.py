@@ -39,7 +39,8 @@ class Head:
     @property
     def content_length(self) -> int:
         """0 also if the client does not tell the length."""
-        return int(self.headers.get(b"content-length", b"0"))
+        # Python refuses to convert thousands of digits, and the zeros before a length are not limited.
+        return int(self.headers.get(b"content-length", b"").lstrip(b"0") or b"0")
 
 
 Event = Head | bytes

@@ -33,13 +33,15 @@ class TlsNetwork:
         stream = await self.inner.connect(endpoint)
         if self.connecting is None:
             return stream
-        secured = TlsStream(stream, self.connecting(), self._names.get(endpoint.host, endpoint.host))
         try:
+            secured = TlsStream(stream, self.connecting(), self._names.get(endpoint.host, endpoint.host))
             await secured.start()
         except BaseException as error:
             await trio.aclose_forcefully(stream)
             if isinstance(error, trio.BrokenResourceError):
                 raise NetworkError(str(error)) from error
+            if isinstance(error, ValueError):  # No certificate can have such a name.
+                raise NetworkError(f"cannot connect: {endpoint.host!r}: {error}") from error
             raise
         return secured
 

@@ -28,6 +28,9 @@ TIMEOUT_S: Final = 10.0
 """How long to wait for an answer if no earlier answer is known."""
 MAX_ADDRESSES: Final = 8
 """The most addresses of one name."""
+MAX_NAME_CHARACTERS: Final = 255
+"""The longest name that is looked up.  Python's encoding of a name that is not ASCII takes time that grows with the
+square of its length, and peers tell names."""
 
 Lookup: TypeAlias = Callable[..., Any]
 """`socket.getaddrinfo`, or a test's replacement for it."""
@@ -63,6 +66,10 @@ class NameResolver:
 
         Raises NetworkError if there is no address or no answer in time, and ValueError for a malformed name.
         """
+        if len(host) > MAX_NAME_CHARACTERS:
+            raise ValueError(f"{len(host)} characters, at most {MAX_NAME_CHARACTERS} are allowed")
+        if "\0" in host:
+            raise ValueError("it has a NUL character")  # At which the resolver stops reading, and nothing else does.
         with suppress(socket.gaierror):
             # An address needs no resolver.
             return _addresses_in(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))

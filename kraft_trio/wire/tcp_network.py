@@ -38,9 +38,7 @@ class TcpListener:
 
     async def accept(self) -> ImmediateStream:
         while True:
-            stream = await self._inner.accept()
-            taken = TcpStream.taking_over(stream)
-            await trio.aclose_forcefully(stream)
+            taken = TcpStream.taking_over(await self._inner.accept())
             if taken.peer_host:
                 return taken
             # Reset already.  What it has sent could still be read, but no rule about hosts would hold for it.
@@ -63,13 +61,10 @@ class TcpNetwork:
     async def connect(self, endpoint: Endpoint) -> ImmediateStream:
         try:
             addresses = await name_resolver().addresses(endpoint.host)
-            stream = await _first_connected(addresses, endpoint.port)
+            return TcpStream.taking_over(await _first_connected(addresses, endpoint.port))
         except (OSError, ValueError) as error:  # ValueError: a malformed host name
             name_resolver().forget(endpoint.host)
             raise NetworkError(f"cannot connect: {os_reason(error)}") from error
-        taken = TcpStream.taking_over(stream)
-        await trio.aclose_forcefully(stream)
-        return taken
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         resolver = name_resolver()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -38,16 +39,20 @@ class TcpStream(ImmediateStream):
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        probe_when_idle(connected)
+        with suppress(OSError):  # macOS refuses it if the peer has gone already, which the first use will tell.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            probe_when_idle(connected)
         self._socket = connected
         when_forked(connected, socket.socket.close)
         self.peer_host = _peer_host(connected)
 
     @classmethod
     def taking_over(cls, stream: trio.SocketStream) -> TcpStream:
-        """Adopt the connection of a Trio stream.  The caller must not use that stream again, except to close it."""
-        return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
+        """Adopt the connection of a Trio stream, which is closed.  Raises OSError if no descriptor is left."""
+        try:
+            return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
+        finally:
+            stream.socket.close()
 
     def send_now(self, *parts: bytes | memoryview) -> int:
         """Give the kernel as many bytes as it takes without waiting, and return how many it took."""

@@ -49,6 +49,15 @@ def requests_of(*pieces: bytes) -> list[tuple[str, str, bytes]]:
     return requests
 
 
+def test_a_length_with_thousands_of_zeros() -> None:
+    """Python refuses to make a number of them."""
+    padded = POST.replace(b"Content-Length: 3", b"Content-Length: " + b"0" * 5000 + b"3")
+    assert requests_of(padded) == requests_of(POST)
+    head = events_of(padded)[0]
+    assert isinstance(head, Head)
+    assert head.content_length == 3
+
+
 @given(st.lists(st.integers(1, 400)))
 def test_requests_are_the_same_however_they_arrive(cuts: list[int]) -> None:
     data = POST + GET + UPGRADE + CHUNKED + UPGRADED_GET + UPGRADE + POST

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import attrs
 import pytest
 import structlog.testing
 import trio
@@ -69,6 +70,20 @@ async def test_a_client_refuses_a_server(certificate: trustme.LeafCert, reason: 
     async with served(await server_with(certificate).listen(ANY_PORT), []) as endpoint:
         with pytest.raises(NetworkError, match=f"TLS handshake failed: certificate verify failed: {reason}"):
             await network.connect(endpoint)
+
+
+async def test_a_host_that_no_certificate_can_name(tmp_path: Path) -> None:
+    """Not even the resolver minds it."""
+
+    class Elsewhere(TcpNetwork):
+        async def connect(self, endpoint: Endpoint) -> ImmediateStream:
+            return await super().connect(Endpoint("localhost", endpoint.port))
+
+    secured = client_network(write_client_file(tmp_path / "client", tls_keys(tmp_path, "client")))
+    assert isinstance(secured, TlsNetwork)
+    async with served(await server_with(issue(authority(), "node")).listen(ANY_PORT), []) as endpoint:
+        with pytest.raises(NetworkError, match=r"cannot connect: '\.node'"):
+            await attrs.evolve(secured, inner=Elsewhere()).connect(Endpoint(".node", endpoint.port))
 
 
 async def test_without_identification_no_host_is_refused(tmp_path: Path) -> None:

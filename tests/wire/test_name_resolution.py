@@ -59,6 +59,30 @@ async def test_an_address_needs_no_resolver(names: Names) -> None:
     assert names.asked == []
 
 
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        # Python would encode it, which takes seconds.  Peers name hosts.
+        ("".join(map(chr, range(0x4E00, 0x4E00 + 2000))), "2000 characters, at most 255 are allowed"),
+        ("a" * 256, "256 characters, at most 255 are allowed"),
+        ("127.0.0.1\0", "it has a NUL character"),
+    ],
+    ids=["not ASCII", "long", "NUL"],
+)
+async def test_what_no_name_can_be_is_not_looked_up(
+    names: Names, monkeypatch: pytest.MonkeyPatch, host: str, message: str
+) -> None:
+    def unreachable(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it was looked up")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unreachable)
+    with pytest.raises(ValueError, match=message):
+        await NameResolver(names.look_up).addresses(host)
+    with pytest.raises(NetworkError, match=f"cannot connect: .*{message}"):
+        await TcpNetwork().connect(Endpoint(host, 1))
+    assert names.asked == []
+
+
 async def test_each_address_once_in_order(names: Names) -> None:
     assert await NameResolver(names.look_up).addresses("here") == ("127.0.0.1", "::1")
 

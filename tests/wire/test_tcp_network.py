@@ -92,3 +92,18 @@ async def test_the_next_address_is_tried_where_one_refuses(monkeypatch: pytest.M
         await stream.aclose()
     with trio.fail_after(30), pytest.raises(NetworkError, match="refused"):
         await TcpNetwork().connect(Endpoint("two", port))
+
+
+async def test_a_connection_without_a_descriptor_to_keep_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but a NetworkError, which all callers expect."""
+
+    def refuse(_descriptor: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("kraft_trio.wire.tcp_stream.os.dup", refuse)
+        with pytest.raises(NetworkError, match="Too many open files"):
+            await TcpNetwork().connect(Endpoint("127.0.0.1", server.getsockname()[1]))
+        accepted, _ = server.accept()
+        with accepted:
+            assert accepted.recv(1) == b"", "the connection was closed"

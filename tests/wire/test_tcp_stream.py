@@ -29,6 +29,14 @@ async def test_more_than_the_kernel_takes_at_once_arrives_whole() -> None:
     assert received == data
 
 
+async def test_a_socket_that_takes_no_options_is_used_all_the_same() -> None:
+    """As macOS refuses them once the peer has gone.  Here, the sockets are not TCP's."""
+    near, far = map(TcpStream, socket.socketpair())
+    async with near, far:
+        await near.send_all(b"hello")
+        assert await far.receive_some() == b"hello"
+
+
 async def test_the_end_and_a_closed_stream_are_told() -> None:
     near, far = pair()
     await near.aclose()
