@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from kraft_trio.errors import (
+    ClientClosedError,
     NetworkError,
     OutcomeUnknownError,
     RecordTooLargeError,
@@ -117,15 +118,23 @@ class IdempotentProducer:
 
         - RecordTooLargeError or RefusedError if a leader refuses the batch; it is not in the log,
         - NetworkError if the batch could not be sent to a leader before the deadline,
+        - ClientClosedError if the client was closed before the batch was sent,
         - OutcomeUnknownError if the batch may be in the log.
 
         After a cancelled call the batch may be in the log or not.
         """
+        if trio.current_time() >= deadline:
+            raise NetworkError("append: not sent in time: earlier ones took all of it")
         attempt = _Attempt()
-        if deadline == math.inf:
-            return await self._append(records, attempt)
-        with trio.move_on_at(deadline):
-            return await self._append(records, attempt)
+        try:
+            if deadline == math.inf:
+                return await self._append(records, attempt)
+            with trio.move_on_at(deadline):
+                return await self._append(records, attempt)
+        except ClientClosedError as error:
+            if attempt.may_have_taken_effect:
+                raise OutcomeUnknownError(f"append: sent, and then {error}: {attempt.problem}") from error
+            raise
         if attempt.may_have_taken_effect:
             raise OutcomeUnknownError(f"append: sent, but not confirmed in time: {attempt.problem}")
         raise NetworkError(f"append: not sent in time: {attempt.problem}")

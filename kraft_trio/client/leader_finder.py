@@ -15,7 +15,7 @@ from kraft_trio.client.node_answer import DEFAULT_TOPIC, NodeAnswer, answer_of
 from kraft_trio.client.quorum_description import NodeView
 from kraft_trio.client.quorum_question import describe_quorum
 from kraft_trio.config.values import BOOTSTRAP_SERVERS
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.errors import ClientClosedError, NetworkError, UnsupportedVersionError
 from kraft_trio.protocol.types import Endpoint
 from kraft_trio.wire.api import DESCRIBE_CLUSTER, METADATA
 from kraft_trio.wire.apis.describe_cluster import CONTROLLERS, DescribeClusterRequest
@@ -202,20 +202,37 @@ class LeaderFinder:
 
 
 class LeaderKeeper:
-    """Finds the leader and keeps the connection to it, for one task at a time.  The owner calls `forget` at the end."""
+    """Finds the leader and keeps the connection to it, for one task at a time.
+
+    The owner calls `forget` when nobody asks any more, or else `aclose`.
+    """
 
     def __init__(self, finder: LeaderFinder, *, retry_backoff_ms: int, random_source: random.Random) -> None:
         self._finder = finder
         self._retry_backoff_ms = retry_backoff_ms
         self._random = random_source
         self._leader: LeaderConnection | None = None
+        self._is_closed = False
 
     async def find(self) -> LeaderConnection:
-        """The leader as last known, or as any node names it now.  Raises NetworkError, with what each node said."""
+        """The leader as last known, or as any node names it now.
+
+        Raises NetworkError, with what each node said, and ClientClosedError.
+        """
         if self._leader is None or not self._leader.connection.usable:
             self._leader = None
-            self._leader = await self._finder.follow()
+            leader = None if self._is_closed else await self._finder.follow()
+            if leader is None or self._is_closed:
+                if leader is not None:
+                    await leader.aclose()
+                raise ClientClosedError("the client was closed")
+            self._leader = leader
         return self._leader
+
+    async def aclose(self) -> None:
+        """Close the connection, and make no other one for a task that still asks."""
+        self._is_closed = True
+        await self.forget()
 
     async def forget(self) -> None:
         """Close the connection, if there is one."""

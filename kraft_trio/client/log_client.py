@@ -12,7 +12,7 @@ import trio
 from kraft_trio.client.arguments import MAX_INT32, check_number, check_type
 from kraft_trio.client.leader_finder import Bootstrap, LeaderFinder, LeaderKeeper, bootstrap_endpoints
 from kraft_trio.client.record_reader import RecordReader
-from kraft_trio.errors import ClientClosedError, EncodeError, RecordTooLargeError
+from kraft_trio.errors import ClientClosedError, EncodeError, NetworkError, RecordTooLargeError
 from kraft_trio.idempotent_producer import IdempotentProducer
 from kraft_trio.storage.batches.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, NewRecord
 from kraft_trio.storage.batches.new_record_check import check_new_record, largest_record_size
@@ -85,9 +85,12 @@ class LogClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection, including the connections of readers.  Later calls raise ClientClosedError."""
+        """Close every connection, including the connections of readers.  Later calls raise ClientClosedError.
+
+        So do those under way, unless what they have sent may take effect.
+        """
         self._is_closed = True
-        await self._leader.forget()
+        await self._leader.aclose()
         for reader in self._readers:
             await reader.aclose()
         self._readers.clear()
@@ -104,7 +107,7 @@ class LogClient:
         - RefusedError if a leader refuses a batch,
         - NetworkError if no leader took a batch within `timeout_ms`; nothing of that batch is in the log,
         - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over,
-        - ClientClosedError if the client is closed.
+        - ClientClosedError if the client is closed; nothing of the batch is in the log.
 
         A cancelled call may or may not have appended.
         """
@@ -115,10 +118,17 @@ class LogClient:
         batches = split_into_batches(list(map(_checked, values)), self._max_batch_bytes)
         offsets: list[int] = []
         deadline = trio.current_time() + timeout_ms / 1000
-        async with self._appending:
+        try:
+            with trio.fail_at(deadline):
+                await self._appending.acquire()
+        except trio.TooSlowError:
+            raise NetworkError("produce: not sent in time: earlier calls were under way") from None
+        try:
             for batch in batches:
                 base_offset = await self._producer.append(batch, deadline)
                 offsets += range(base_offset, base_offset + len(batch))
+        finally:
+            self._appending.release()
         return tuple(offsets)
 
     def read(self, from_offset: int = 0, until: int | None = None) -> RecordReader:

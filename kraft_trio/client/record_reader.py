@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from kraft_trio.client.leader_finder import LeaderKeeper
-from kraft_trio.errors import NetworkError, OffsetOutOfRangeError, ProtocolError
+from kraft_trio.errors import ClientClosedError, NetworkError, OffsetOutOfRangeError, ProtocolError
 from kraft_trio.storage.batches.batch import Record, check_crc, iter_headers, whole_batches_size
 from kraft_trio.storage.batches.record_chunks import record_chunks
 from kraft_trio.wire.error_codes import ErrorCode
@@ -48,7 +48,7 @@ class RecordReader(AsyncIterator[Record]):
         self.ended = True
         self._ready.clear()
         self._taken = iter(())
-        await self._leader.forget()
+        await self._leader.aclose()
 
     async def __anext__(self) -> Record:
         while not self._ready:
@@ -70,6 +70,8 @@ class RecordReader(AsyncIterator[Record]):
         try:
             leader = await self._leader.find()
             answer = await leader.fetch(self._position, max_bytes=MAX_BYTES, max_wait_ms=MAX_WAIT_MS)
+        except ClientClosedError:
+            return
         except NetworkError:
             await self._leader.prepare_another()
             return

@@ -168,6 +168,35 @@ class TestProduce:
         assert first.producer_id != second.producer_id
         assert second.base_sequence == 0
 
+    async def test_the_time_in_the_queue_counts(self, autojump_clock: MockClock) -> None:
+        """And what was not sent is not said to be."""
+        quorum = ScriptedQuorum()
+        async with quorum.running() as network, client_of(quorum, network) as client, trio.open_nursery() as nursery:
+            await client.produce([b"first"])
+            quorum.faults.extend([hang] * 1000)
+
+            async def slow() -> None:
+                with pytest.raises(OutcomeUnknownError):
+                    await client.produce([b"slow"], timeout_ms=5000)
+
+            nursery.start_soon(slow)
+            await wait_all_tasks_blocked()
+            began = trio.current_time()
+            with pytest.raises(NetworkError, match="not sent in time"):
+                await client.produce([b"quick"], timeout_ms=100)
+            assert trio.current_time() - began == pytest.approx(0.1)
+
+    async def test_no_batch_is_sent_after_the_time(self, autojump_clock: MockClock) -> None:
+        quorum = ScriptedQuorum()
+        async with quorum.running() as network, client_of(quorum, network) as client:
+            await client.produce([b"first"])
+            with pytest.raises(NetworkError, match="not sent in time"):
+                await client.produce([b"late"], timeout_ms=0)
+            assert await client.produce([b"again"]) == (1,)
+        assert {peek_header(batch).producer_id for batch in quorum.batches} == {
+            peek_header(quorum.batches[0]).producer_id
+        }
+
     @pytest.mark.parametrize(
         ("code", "error"),
         [
@@ -379,6 +408,40 @@ async def test_the_client_leaves_no_connection_open(autojump_clock: MockClock) -
             assert quorum.open_connections == 2
         await wait_all_tasks_blocked()
         assert quorum.open_connections == 0
+
+
+@pytest.mark.parametrize("where", ["before it is sent", "when it was sent", "while reading"])
+async def test_a_client_that_is_closed_during_a_call(autojump_clock: MockClock, where: str) -> None:
+    """The call ends with what is known, and makes no other connection."""
+    quorum = ScriptedQuorum()
+    outcomes: list[BaseException] = []
+
+    async def call(client: LogClient) -> None:
+        try:
+            if where == "while reading":
+                await anext(client.read(1))
+            else:
+                await client.produce([b"a"])
+        except (ClientClosedError, OutcomeUnknownError, StopAsyncIteration) as error:
+            outcomes.append(error)
+
+    async with quorum.running() as network, trio.open_nursery() as nursery:
+        client = client_of(quorum, network)
+        if where == "before it is sent":
+            quorum.leader_id = None
+        else:
+            await client.produce([b"first"])
+        quorum.late_faults.extend([hang] * 1000)
+        quorum.fetch_faults.extend([hang] * 1000)
+        nursery.start_soon(call, client)
+        await wait_all_tasks_blocked()
+        before = len(quorum.asked)
+        await client.aclose()
+        await trio.sleep(60)
+        assert len(quorum.asked) == before
+        assert len(outcomes) == 1
+    expected = {"before it is sent": ClientClosedError, "when it was sent": OutcomeUnknownError}
+    assert isinstance(outcomes[0], expected.get(where, StopAsyncIteration))
 
 
 async def test_a_closed_client_refuses_calls(autojump_clock: MockClock) -> None:
