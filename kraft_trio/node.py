@@ -185,7 +185,7 @@ class Node(Generic[T, R]):
         Raises
 
         - RefusedError if that node is no voter, or does not catch up in time,
-        - OutcomeUnknownError if the node does not lead when the time is over,
+        - OutcomeUnknownError if the node does not lead when the time is over, or when three leaders have resigned,
         - UnsupportedVersionError if the leader is one of Apache Kafka,
         - ValueError for a time below 1 ms,
         - NodeClosedError if this node has stopped.

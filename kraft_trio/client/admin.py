@@ -35,7 +35,11 @@ from kraft_trio.wire.apis.alter_partition_reassignments import (
 )
 from kraft_trio.wire.apis.remove_raft_voter import RemoveRaftVoterRequest
 from kraft_trio.wire.apis.replica_snapshots import ReplicaSnapshotsRequest
-from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
+from kraft_trio.wire.apis.transfer_leadership import (
+    MOST_HAND_OVERS,
+    TransferLeadershipRequest,
+    TransferLeadershipResponse,
+)
 from kraft_trio.wire.apis.unregister_controller import UNREGISTER_CONTROLLER, UnregisterControllerRequest
 from kraft_trio.wire.apis.update_features import (
     FeatureUpdate,
@@ -246,13 +250,14 @@ class AdminClient:
         - ValueError for a value out of range; nothing is sent,
         - RefusedError if that node is no voter, or does not catch up in time; the leader stays,
         - NetworkError if no leader could be asked,
-        - OutcomeUnknownError if the voter does not lead when the time is over,
+        - OutcomeUnknownError if the voter does not lead when the time is over, or when three leaders have resigned,
         - UnsupportedVersionError if the leader is one of Apache Kafka.
         """
         check_number("to", to, MAX_INT32, at_least=0)
         check_number("timeout_ms", timeout_ms, MAX_INT32)
         what, deadline = f"transfer leadership to node {to}", trio.current_time() + timeout_ms / 1000
         seen = "no leader was found"
+        resigned = 0
         while (left_ms := round((deadline - trio.current_time()) * 1000)) > 0:
             refusal, _ = await self._change(
                 what,
@@ -263,13 +268,17 @@ class AdminClient:
             )
             if refusal.error not in {ErrorCode.none, *NOT_LEADING}:
                 reason = f": {refusal.message}" if refusal.message else ""
-                raise RefusedError(f"{what}: {refusal.error.name.upper()}{reason}")
+                refused = f"{what}: {refusal.error.name.upper()}{reason}"
+                raise OutcomeUnknownError(f"{refused}; a leader has resigned") if resigned else RefusedError(refused)
+            resigned += refusal.error == ErrorCode.none
             await trio.sleep(self._retry_s)
             quorum = await self.describe_metadata_quorum(max(1, round((deadline - trio.current_time()) * 1000)))
             if isinstance(quorum, QuorumDescription):
                 if quorum.leader_id == to:
                     return quorum
                 seen = f"node {quorum.leader_id} leads epoch {quorum.leader_epoch}"
+                if resigned >= MOST_HAND_OVERS:
+                    raise OutcomeUnknownError(f"{what}: {resigned} leaders resigned: {seen}")
         raise OutcomeUnknownError(f"{what}: not done in {timeout_ms} ms: {seen}")
 
     async def describe_features(self, timeout_ms: int = 5000) -> FeatureMetadata:

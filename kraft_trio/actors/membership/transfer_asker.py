@@ -11,7 +11,11 @@ from kraft_trio.channels import Reply, deliver
 from kraft_trio.errors import NetworkError, OutcomeUnknownError, RefusedError
 from kraft_trio.messages import QuorumView, TransferLeadershipReceived
 from kraft_trio.wire.api import TRANSFER_LEADERSHIP
-from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
+from kraft_trio.wire.apis.transfer_leadership import (
+    MOST_HAND_OVERS,
+    TransferLeadershipRequest,
+    TransferLeadershipResponse,
+)
 from kraft_trio.wire.error_codes import ErrorCode
 
 WHAT: Final = "transfer leadership"
@@ -23,9 +27,11 @@ class TransferAsker(LeaderAsker):
     async def transfer(self, voter_id: int, timeout_ms: int) -> int:
         """Return the epoch that the voter leads.
 
-        Raises RefusedError, OutcomeUnknownError when the time is over, UnsupportedVersionError and NodeClosedError.
+        Raises RefusedError, OutcomeUnknownError when the time is over or leaders have resigned in vain,
+        UnsupportedVersionError and NodeClosedError.
         """
         deadline, problem = trio.current_time() + timeout_ms / 1000, "no leader was known"
+        resigned = 0
         # The leader itself keeps the deadline.  The extra time is for its answer.
         with trio.move_on_at(deadline + self._context.config.request_timeout_ms / 1000):
             while trio.current_time() < deadline:
@@ -33,6 +39,7 @@ class TransferAsker(LeaderAsker):
                 problem = f"node {view.leader_id} was asked and did not answer"
                 answer = await self._ask(view, voter_id, deadline)
                 if answer.error == ErrorCode.none:
+                    resigned += 1
                     if view.leader_id == voter_id:
                         return view.epoch
                     problem = f"node {view.leader_id} has resigned, and no successor was known"
@@ -43,12 +50,17 @@ class TransferAsker(LeaderAsker):
                     if view.leader_id == voter_id:
                         return view.epoch
                     problem = f"node {view.leader_id} was elected in epoch {view.epoch}"
+                    if resigned == MOST_HAND_OVERS:
+                        raise OutcomeUnknownError(f"{WHAT} to node {voter_id}: {resigned} leaders resigned: {problem}")
                 elif answer.error == ErrorCode.not_leader_or_follower:
                     problem = answer.error_message or answer.error.name
                     await trio.sleep(self._context.retry_backoff_s())
                 else:
-                    raise RefusedError(f"transfer leadership to node {voter_id}: {answer.error_message}")
-        raise OutcomeUnknownError(f"transfer leadership to node {voter_id}: not done in {timeout_ms} ms: {problem}")
+                    refused = f"{WHAT} to node {voter_id}: {answer.error_message}"
+                    raise (
+                        OutcomeUnknownError(f"{refused}; a leader has resigned") if resigned else RefusedError(refused)
+                    )
+        raise OutcomeUnknownError(f"{WHAT} to node {voter_id}: not done in {timeout_ms} ms: {problem}")
 
     async def _ask(self, view: QuorumView, voter_id: int, deadline: float) -> TransferLeadershipResponse:
         reply: Reply[TransferLeadershipResponse] = Reply()

@@ -13,7 +13,7 @@ import trio
 from kraft_trio.actors.context.epoch_context import EpochContext
 from kraft_trio.actors.replication.leader_replication import LeaderReplication
 from kraft_trio.channels import Reply
-from kraft_trio.errors import NetworkError, UnsupportedVersionError
+from kraft_trio.errors import DiskFullError, NetworkError, StorageFailure, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused, serves_no_votes, tells_no_listener
@@ -198,7 +198,15 @@ class VoterChangeSteps:
         """
         # If the time ran out in this step, nothing may be appended.
         await trio.lowlevel.checkpoint_if_cancelled()
-        change.appended_at(self._leader.append_control(*records) - 1)
+        last_offset = self._log.end_offset + len(records) - 1
+        try:
+            self._leader.append_control(*records)
+        except DiskFullError:
+            raise
+        except StorageFailure:
+            change.offset = last_offset  # The failed write may have stored the batch, whole.
+            raise
+        change.appended_at(last_offset)
 
     async def until_committed(self, change: VoterChange) -> None:
         """Wait until the record is committed.  Answers then, or with REQUEST_TIMED_OUT at the deadline."""

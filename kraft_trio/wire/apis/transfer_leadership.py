@@ -14,6 +14,9 @@ from kraft_trio.wire.descriptor import Api
 from kraft_trio.wire.error_codes import ErrorCode
 from kraft_trio.wire.fields import Error, Int32, String
 
+MOST_HAND_OVERS: Final = 3
+"""How many leaders one call asks to resign.  If the chosen voter has not won then, it will not: a witness, for one."""
+
 
 @attrs.frozen
 class TransferLeadershipRequest:

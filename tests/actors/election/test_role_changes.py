@@ -126,6 +126,8 @@ def test_a_voter_s_pre_vote_makes_a_doubting_witness_give_its_leader_up() -> Non
 def test_nothing_else_does() -> None:
     assert judge(NOW, asked_by(ReplicaKey(3), pre_vote=True)).change is None
     assert judge(DOUBTING, asked_by(ReplicaKey(9), pre_vote=True)).change is None
+    removed = attrs.evolve(DOUBTING, key=ReplicaKey(9))
+    assert judge(removed, asked_by(ReplicaKey(3), pre_vote=True)).change is None, "only members campaign"
     real = judge(DOUBTING, asked_by(ReplicaKey(3), pre_vote=False)).change
     assert real == (Event.HIGHER_EPOCH_SEEN, Unattached(4))
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_trio.client.admin import AdminClient
+from kraft_trio.errors import OutcomeUnknownError
 from kraft_trio.protocol.roles import Follower, Leader, Prospective
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.setup import CLUSTER_ID
@@ -111,6 +113,23 @@ async def test_it_waits_even_if_its_leader_names_it_first(cluster: Cluster) -> N
     await cluster.wait_for_leader(other_than=leader)
     assert found
     assert WITNESS not in found
+
+
+@pytest.mark.parametrize("asks", ["a node", "an administrator"])
+@on_cluster(witnesses=(WITNESS,))
+async def test_nobody_asks_for_ever_that_it_leads(cluster: Cluster, asks: str) -> None:
+    """Each time it is asked, the quorum is without a leader for a moment."""
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    epoch, began_s = leader.view.epoch, trio.current_time()
+    bootstrap = [cluster.endpoint_of(node_id) for node_id in cluster.nodes]
+    administrator = AdminClient(bootstrap, network=cluster.network.seen_from(CLIENT))
+    asked = leader if asks == "a node" else administrator
+    with pytest.raises(OutcomeUnknownError, match=f"transfer leadership to node {WITNESS}: 3 leaders resigned: node "):
+        await asked.transfer_leadership(WITNESS)
+    assert trio.current_time() - began_s < 15
+    await cluster.wait_for_leader()
+    assert leader.view.epoch <= epoch + 6
 
 
 @pytest.mark.parametrize(("silent_s", "is_granted"), [(0.5, False), (1.2, True)])

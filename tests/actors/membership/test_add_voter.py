@@ -264,6 +264,23 @@ async def test_who_answers_in_its_place_makes_nobody_a_voter(cluster: Cluster) -
 
 
 @on_cluster(observers=1)
+async def test_a_write_that_fails_may_have_appended_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    machine = cluster.machines[leader.key.id]
+    machine.excuse("its disk fails")
+    monkeypatch.setattr(machine.disk.random, "randint", lambda _low, high: high)
+    machine.disk.fail("append", name=".log")
+    end = leader.log.end_offset
+    response = await add_voter(cluster, leader, cluster.key_of(4))
+    assert response.error == ErrorCode.not_leader_or_follower
+    assert f"appended at offset {end}, it may still commit" in str(response.error_message)
+    await machine.wait_until_ended()
+    again = await machine.start()
+    assert cluster.key_of(4) in [voter.key for voter in again.log.voters.voters], "it is in the log"
+
+
+@on_cluster(observers=1)
 async def test_who_loses_the_leadership_says_whether_it_was_appended(cluster: Cluster) -> None:
     leader = await cluster.wait_for_leader()
     await cluster.wait_until_alike()

@@ -8,13 +8,15 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_trio.errors import RefusedError
+from kraft_trio.actors.membership.transfer_asker import TransferAsker
+from kraft_trio.errors import OutcomeUnknownError, RefusedError
+from kraft_trio.messages import QuorumView
 from kraft_trio.node import Node
 from kraft_trio.protocol.roles import Leader
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.network.latency import Latency
 from kraft_trio.wire.api import TRANSFER_LEADERSHIP
-from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest
+from kraft_trio.wire.apis.transfer_leadership import TransferLeadershipRequest, TransferLeadershipResponse
 from kraft_trio.wire.error_codes import ErrorCode
 from tests.support.logs import values_in
 from tests.support.on_cluster import on_cluster
@@ -145,6 +147,30 @@ async def test_a_leader_that_resigns_lets_another_lead(cluster: Cluster) -> None
     await follower.resign()
     await trio.sleep(10)
     assert follower.view.epoch == epoch, "who does not lead has nothing to give up"
+
+
+@on_cluster()
+async def test_a_refusal_after_a_leader_has_resigned_is_no_refusal(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await cluster.wait_for_leader()
+    await cluster.wait_until_alike()
+    other, target = cluster.others(leader)
+    ask = TransferAsker._ask
+    answers = [ErrorCode.none, ErrorCode.request_timed_out]
+
+    async def another_wins(
+        self: TransferAsker, view: QuorumView, _voter_id: int, deadline: float
+    ) -> TransferLeadershipResponse:
+        error = answers.pop(0)
+        if error == ErrorCode.none:
+            await ask(self, view, other.key.id, deadline)
+        return TransferLeadershipResponse(error, "it does not catch up")
+
+    monkeypatch.setattr(TransferAsker, "_ask", another_wins)
+    with pytest.raises(OutcomeUnknownError, match="it does not catch up; a leader has resigned"):
+        await leader.transfer_leadership(target.key.id)
+    assert isinstance(other.view.role, Leader)
 
 
 @on_cluster()
