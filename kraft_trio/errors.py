@@ -98,6 +98,9 @@ class NotLeaderError(NotAppendedError):
 class OffsetOutOfRangeError(KraftError, ValueError):
     """The offset is before the start of the log or beyond its end."""
 
+    is_trimmed = False
+    """Whether the log is known to begin after the offset."""
+
 
 class SerdeError(KraftError):
     """A value cannot be encoded, or bytes cannot be decoded.  Names the tag, the version or the class."""
@@ -155,4 +158,4 @@ class NodeClosedError(KraftError):
 
 
 class ClientClosedError(KraftError):
-    """The client was closed before the call."""
+    """The client was closed before the call or during it."""

@@ -76,10 +76,12 @@ class RecordReader(AsyncIterator[Record]):
             await self._leader.prepare_another()
             return
         if answer.error == ErrorCode.offset_out_of_range:
-            raise OffsetOutOfRangeError(
+            error = OffsetOutOfRangeError(
                 f"offset {self._position} is not in the log, which begins at {answer.log_start_offset} "
                 f"and is committed to {answer.high_watermark}"
             )
+            error.is_trimmed = self._position < answer.log_start_offset
+            raise error
         self._take(answer.records)
 
     def _take(self, records: bytes) -> None:

@@ -147,6 +147,18 @@ def test_damage_is_told_and_the_rest_is_folded(tmp_path: Path, history: list[Key
     assert pairs(rows) == expected(without, 400)
 
 
+@pytest.mark.parametrize("newest", [b"new", None])
+def test_a_time_that_no_column_holds_changes_no_state(tmp_path: Path, newest: bytes | None) -> None:
+    """Clients choose the times of their records."""
+    records = [NewRecord(b"old", b"a"), NewRecord(b"kept", b"b"), NewRecord(newest, b"a", timestamp_ms=2**61)]
+    batch = bytearray(encode_batch(records, timestamp_ms=1_000_000))
+    patch_base_offset_and_epoch(batch, 0, 0, 1)
+    rows = load(make_node(tmp_path, 1, (0, bytes(batch))))
+    assert sorted(pairs(rows)) == sorted([(b"b", b"kept")] + ([] if newest is None else [(b"a", newest)]))
+    [error] = errors(rows)
+    assert error.startswith(f"timestamp is {2**61} ms since 1970")
+
+
 def test_values_become_columns(tmp_path: Path) -> None:
     history: list[KeyAndValue] = [(b"a", msgpack.packb({"n": number})) for number in range(3)]
     node = write_log(tmp_path, [*history, (b"b", b"\xc1")])

@@ -12,12 +12,15 @@ from pyspark.sql.types import StringType, StructField, StructType
 from trio.testing import MockClock
 
 from kraft_trio.errors import OutcomeUnknownError
+from kraft_trio.spark.writing.appending import PartitionAppender
 from kraft_trio.spark.writing.identity import PartitionWrite, Write
 from kraft_trio.spark.writing.offsets import Appended
 from kraft_trio.spark.writing.options import read_write_options
 from kraft_trio.spark.writing.rows import RecordMaker
 from kraft_trio.spark.writing.writer import append_all
-from kraft_trio.storage.batches.batch import decode_records, peek_header
+from kraft_trio.storage.batches.batch import NewRecord, decode_records, encode_batch, peek_header
+from kraft_trio.wire.apis.produce import ProducePartitionResponse
+from kraft_trio.wire.error_codes import ErrorCode
 from tests.client.scripted_quorum import ScriptedQuorum, hang
 
 VALUES = StructType([StructField("value", StringType())])
@@ -82,3 +85,28 @@ async def test_rows_can_be_sorted(autojump_clock: MockClock, monkeypatch: pytest
     async with running(quorum, monkeypatch):
         await append(quorum, TEXTS[::-1], timeout_ms=1000, sortRows=str(sorts))
     assert texts_in(quorum) == (TEXTS if sorts else TEXTS[::-1])
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+async def test_a_leader_may_lose_what_it_said_it_had(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, has_others: bool
+) -> None:
+    """It had the batch of an earlier attempt, not committed.  The next leader has something else there, or nothing."""
+    quorum = ScriptedQuorum()
+    if has_others:
+        quorum.append_control()
+        for _ in range(8):
+            quorum._append(bytearray(encode_batch([NewRecord(b"another's")], timestamp_ms=0)))
+    answer = PartitionAppender._answer
+    told = [
+        ProducePartitionResponse(error=ErrorCode.out_of_order_sequence_number, base_offset=7, error_message="known")
+    ]
+
+    async def answered(self: PartitionAppender, encoded: bytes) -> ProducePartitionResponse:
+        return told.pop() if told else await answer(self, encoded)
+
+    monkeypatch.setattr(PartitionAppender, "_answer", answered)
+    async with running(quorum, monkeypatch):
+        appended = await append(quorum, ["ours"], timeout_ms=1000)
+    assert appended.records == 1
+    assert texts_in(quorum)[-1:] == ["ours"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from kraft_trio.spark.file_system import printable
 
 MakeColumn = Callable[[], pa.Array]
 
+WRONG_TIME: Final = "timestamp is "
+"""Errors that are only about a record's time begin so."""
 _EARLIEST_MS = -62_135_596_800_000
 _LATEST_MS = 253_402_300_799_999
 """The years 1 to 9999, which Python's datetime can represent."""
@@ -98,7 +100,7 @@ def microseconds(milliseconds: int) -> tuple[int | None, str | None]:
 
 
 def no_timestamp(milliseconds: int) -> str:
-    return f"timestamp is {milliseconds} ms since 1970, expected one of the years 1 to 9999"
+    return f"{WRONG_TIME}{milliseconds} ms since 1970, expected one of the years 1 to 9999"
 
 
 def names(values: npt.NDArray[Any], texts: tuple[str, ...]) -> pa.Array:

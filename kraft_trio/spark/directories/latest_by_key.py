@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from kraft_trio.errors import ConfigError, StorageError
 from kraft_trio.spark.column_names import as_known
 from kraft_trio.spark.decoding.msgpack_values import WHOLE_VALUE
-from kraft_trio.spark.decoding.rows import Rows
+from kraft_trio.spark.decoding.rows import WRONG_TIME, Rows
 from kraft_trio.spark.directories.as_of import (
     NEEDED,
     AsOf,
@@ -104,10 +104,11 @@ class LatestByKeyReader(DataSourceReader):
         state = LatestState()
         base = base_of(replica, self._as_of)
         end = 0
-        for batch in _records(replica, base, self._as_of, decoded):
-            is_wrong = batch.column(ERROR.name).is_valid()
+        for found in _records(replica, base, self._as_of, decoded):
+            batch, is_wrong = found, found.column(ERROR.name).is_valid()
             if pa.compute.any(is_wrong).as_py():
-                yield finished(batch.filter(is_wrong))
+                yield finished(found.filter(is_wrong))
+                batch, is_wrong = _without_wrong_times(found)
             largest = pa.compute.max(batch.column("offset")).as_py()
             end = end if largest is None else max(end, largest + 1)
             is_kept = pa.compute.and_not(
@@ -119,6 +120,18 @@ class LatestByKeyReader(DataSourceReader):
             yield finished(Rows(decoded, replica.columns).one(error=missing))
         for batch in state.batches(ROWS_A_BATCH):
             yield finished(batch)
+
+
+def _without_wrong_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+    """The batch without the errors that are only about times, and which of its rows have another one.
+
+    A client chose such a time, which no column can hold.  The record counts like any other.
+    """
+    index = batch.schema.get_field_index(ERROR.name)
+    error = batch.column(index)
+    is_of_time = pa.compute.fill_null(pa.compute.starts_with(error, WRONG_TIME), False)
+    error = pa.compute.if_else(is_of_time, pa.scalar(None, error.type), error)
+    return batch.set_column(index, batch.schema.field(index), error), error.is_valid()
 
 
 def _records(replica: Replica, base: Base | None, as_of: AsOf, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -59,6 +59,16 @@ class Placed:
     """Whether it was there already: from another attempt, or from this one if an answer was lost."""
 
 
+def _place_of_another_attempt(answer: ProducePartitionResponse) -> int | None:
+    """The offset at which a leader has the batch already, perhaps not committed; None if it does not say so."""
+    if answer.error == ErrorCode.none:
+        # As Kafka's leaders do, ours give a time only for a batch that they had before.
+        return answer.base_offset if answer.log_append_time_ms >= 0 else None
+    # The time of each attempt differs, and perhaps the order of its rows.
+    has_other_bytes = answer.error == ErrorCode.out_of_order_sequence_number and answer.base_offset >= 0
+    return answer.base_offset if has_other_bytes else None
+
+
 class PartitionAppender:
     """Appends the batches of one partition in order, for one task.  `async with` closes its connections.
 
@@ -112,16 +122,21 @@ class PartitionAppender:
             base_sequence=batch.first_row,
         )
         answer = await self._answer(encoded)
+        lost: set[int] = set()
+        while (place := _place_of_another_attempt(answer)) is not None:
+            row = await self._difference(batch, place)
+            if row is None:
+                return Placed(place, is_repeated=True)
+            if place in lost:
+                raise RepeatedWriteError(
+                    f"{self._write}, row {row}: another attempt has written another row, at offset "
+                    f"{place + row - batch.first_row}, so the rows are not the same each time they are computed; {ELSE}"
+                )
+            # The leader that named the place may have lost the batch since, with its epoch.
+            lost.add(place)
+            answer = await self._answer(encoded)
         if answer.error == ErrorCode.none:
-            # As Kafka's leaders do, ours give a time only for a batch that they had before.
-            is_repeated = answer.log_append_time_ms >= 0
-            if is_repeated:
-                await self._check_is_stored(batch, answer.base_offset)
-            return Placed(answer.base_offset, is_repeated)
-        if answer.error == ErrorCode.out_of_order_sequence_number and answer.base_offset >= 0:
-            # The time of each attempt differs, and perhaps the order of its rows.
-            await self._check_is_stored(batch, answer.base_offset)
-            return Placed(answer.base_offset, is_repeated=True)
+            return Placed(answer.base_offset, is_repeated=False)
         if answer.error == ErrorCode.duplicate_sequence_number or (
             answer.error == ErrorCode.out_of_order_sequence_number and answer.log_append_time_ms >= 0
         ):
@@ -160,8 +175,12 @@ class PartitionAppender:
             raise OutcomeUnknownError(f"{self._write}: sent, but not confirmed in time: {problem}")
         raise NetworkError(f"{self._write}: not sent in time: {problem}")
 
-    async def _check_is_stored(self, batch: RowBatch, base_offset: int) -> None:
-        """Read back what another attempt has appended.  Raises RepeatedWriteError if it is something else."""
+    async def _difference(self, batch: RowBatch, base_offset: int) -> int | None:
+        """Read back what another attempt has appended.
+
+        Returns the first row that is not there; None if all are, or if the log was trimmed, because it knows the batch
+        by its sequence numbers.  Raises NetworkError if that was not read in time.
+        """
         reader = RecordReader(
             self._leader_keeper(), base_offset, base_offset + len(batch.records), DEFAULT_MAX_DECOMPRESSED_BYTES
         )
@@ -169,19 +188,13 @@ class PartitionAppender:
         try:
             with trio.move_on_after(self._address.timeout_ms / 1000) as time_limit:
                 stored = [record async for record in reader]
-        except OffsetOutOfRangeError:
-            return  # Trimmed.  The log knows the batch by its sequence numbers.
+        except OffsetOutOfRangeError as error:
+            return None if error.is_trimmed else batch.first_row
         finally:
             await reader.aclose()
         if time_limit.cancelled_caught:
             raise NetworkError(f"{self._write}: offset {base_offset} was not read back in time")
-        row = first_difference(batch, stored)
-        if row is not None:
-            raise RepeatedWriteError(
-                f"{self._write}, row {row}: another attempt has written another row, at offset "
-                f"{base_offset + row - batch.first_row}, so the rows are not the same each time they are computed; "
-                f"{ELSE}"
-            )
+        return first_difference(batch, stored)
 
     def _leader_keeper(self) -> LeaderKeeper:
         finder = LeaderFinder(
