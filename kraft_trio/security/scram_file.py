@@ -64,10 +64,20 @@ def add_to_scram_file(path: str, added: Iterable[ScramCredential]) -> None:
             _give_to_owner(path, descriptor)
             sync_all(file.fileno())
         os.replace(written, path)
+        _sync_directory(os.path.dirname(os.path.abspath(path)))
     except OSError as error:
         with suppress(OSError):
             os.unlink(written)
         raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def _sync_directory(path: str) -> None:
+    """Else a power failure may bring the old file, with a password that was changed, back."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _give_to_owner(path: str, descriptor: int) -> None:

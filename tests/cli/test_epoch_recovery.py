@@ -74,6 +74,20 @@ async def test_nothing_is_changed_without_agreement(cluster: Cluster) -> None:
     assert machine.disk.durable_bytes(f"/data/{RECORD}") is None
 
 
+@on_cluster(invariants=(), kraft_version=0)
+async def test_a_preview_gives_no_directory_id(cluster: Cluster) -> None:
+    await run_out(cluster)
+    machine = cluster.machines[1]
+    machine.disk.is_attached = True
+    path = "/data/meta.properties"
+    old = "".join(
+        f"{line}\n" for line in machine.disk.read_bytes(path).decode().splitlines() if "directory.id" not in line
+    )
+    machine.disk.replace_now(path, old.encode())
+    await lowered(machine, 2, agree=False)
+    assert machine.disk.read_bytes(path).decode() == old
+
+
 @pytest.mark.parametrize(
     ("epoch", "reason"),
     [(1, "the log ends in epoch 1; expected an epoch above"), (MAX_EPOCH, "there is nothing to lower")],

@@ -13,10 +13,11 @@ import pytest
 from kraft_trio.cli import run
 from kraft_trio.cli.directory.recovery import EPOCH_STEP, RECORD, Change, Recovery, only_voter, other_endpoints, recover
 from kraft_trio.client.admin import AdminClient
-from kraft_trio.errors import AlreadyLockedError, ConfigError, KraftError, StorageError
+from kraft_trio.errors import AlreadyLockedError, ConfigError, CorruptLogError, KraftError, StorageError
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch
 from kraft_trio.simulation import Cluster
 from kraft_trio.simulation.machine import Machine
+from kraft_trio.storage.checks.quarantine import DAMAGED, note_damage
 from tests.support.on_cluster import on_cluster
 
 CLUSTER_ID = "fMCL8kv1SWm87L_Md-I2hg"
@@ -124,6 +125,23 @@ async def test_nothing_is_changed_without_agreement(cluster: Cluster) -> None:
     await recovered(machine, agree=False)
     assert files_of(machine) == before
     assert machine.disk.durable_bytes(f"/data/{RECORD}") is None
+
+
+@on_cluster(invariants=())
+async def test_damage_that_a_read_has_found_is_told_before(cluster: Cluster) -> None:
+    """The replica would not start with it."""
+    await (await cluster.wait_for_leader()).append([b"value"])
+    await cluster.wait_until_alike()
+    for machine in cluster.machines.values():
+        await machine.stop()
+    machine = cluster.machines[2]
+    machine.disk.is_attached = True
+    note_damage(machine.disk, machine.partition_path, "found by the test")
+    await recovered(machine, agree=False)
+    assert machine.disk.exists(f"{machine.partition_path}/{DAMAGED}"), "nothing changes"
+    machine.disk.damage(f"{machine.partition_path}/00000000000000000000.log", 80)
+    with pytest.raises(CorruptLogError, match="a read found damage: found by the test; it is still there"):
+        await recovered(machine, agree=False)
 
 
 @on_cluster(invariants=())

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from kraft_trio.cli.directory.scram_option import parse_scram
 from kraft_trio.config.secret import Secret
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.scram_credential import ScramCredential
-from kraft_trio.security.scram_file import read_scram_file
+from kraft_trio.security.scram_file import add_to_scram_file, read_scram_file
 
 SALT = b"0123456789ab"
 SALT_TEXT = base64.b64encode(SALT).decode()
@@ -106,6 +107,35 @@ def test_format_writes_the_users(config: Path, tmp_path: Path, capsys: pytest.Ca
     assert fits(alice, "pw-3")
     assert again == bob
     assert "pw-" not in "".join(capsys.readouterr())
+
+
+def test_an_attempt_that_adds_no_user_leaves_nothing_formatted(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the next one adds them, though it ignores formatted directories."""
+    users = ["-S", "SCRAM-SHA-256=[name=alice,password=pw-1]", "-S", "SCRAM-SHA-512=[name=bob,password=pw-2]"]
+    format_ = ["storage", "format", "-t", "fMCL8kv1SWm87L_Md-I2hg", "-c", str(config), "--standalone", "-g", *users]
+
+    def fail(*_: object) -> None:
+        raise ConfigError("injected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kraft_trio.security.scram_file.add_to_scram_file", fail)
+        assert run(format_) == 1
+    assert run(format_) == 0
+    assert len(read_scram_file(str(tmp_path / "data" / "scram-credentials"))) == 2
+
+
+def test_a_changed_password_survives_a_power_failure(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the new file is synced, too."""
+    synced: list[bool] = []
+    monkeypatch.setattr(
+        "kraft_trio.security.scram_file.sync_all",
+        lambda descriptor: synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode)),
+    )
+    path = str(config.parent / "users")
+    add_to_scram_file(path, parse_scram(["SCRAM-SHA-256=[name=alice,password=pw-1]"]))
+    assert synced == [False, True]
 
 
 def test_users_are_read_from_stdin(

@@ -15,6 +15,7 @@ from kraft_trio.cli import run
 from kraft_trio.cli.directory.restoration import plan_restoration, restore
 from kraft_trio.config import parse_config
 from kraft_trio.errors import StorageError, StorageFailure
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import Endpoint, Endpoints, OffsetAndEpoch, ReplicaKey, directory_id_from_text
@@ -197,6 +198,12 @@ class TestRefusals:
         assert restored(written(tmp_path), properties(metadata_log_dir=str(mount / "node"))) == 1
         assert self.error(capsys) == f"{mount}/node: cannot be restored to: there is no directory {mount}"
         assert not mount.exists()
+
+    def test_an_epoch_after_which_there_is_none(
+        self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert restored(written(tmp_path, end=OffsetAndEpoch(5000, MAX_EPOCH - 10)), properties()) != 0
+        assert self.error(capsys).endswith(f"its epoch {MAX_EPOCH - 10} leaves none to restore in")
 
     def test_the_cluster_that_the_snapshot_is_of(
         self, tmp_path: Path, properties: Callable[..., str], capsys: pytest.CaptureFixture[str]

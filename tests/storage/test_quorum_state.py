@@ -23,7 +23,9 @@ from kraft_trio.storage.directory.quorum_state import (
     with_crc,
 )
 from kraft_trio.storage.directory.quorum_state_check import check_quorum_state, refuse_missing_quorum_state
-from tests.storage.support import DIRECTORY, DIRECTORY_ID, STATIC_VOTERS, batch, open_log
+from kraft_trio.storage.snapshots.checkpoint import write_bootstrap_checkpoint
+from kraft_trio.storage.snapshots.snapshot_reader import ControlState
+from tests.storage.support import DIRECTORY, DIRECTORY_ID, STATIC_VOTERS, batch, open_log, write_snapshot
 
 PATH = "/q/quorum-state"
 STATE = ElectionState(3, leader_id=2, voted_key=ReplicaKey(1, DIRECTORY_ID))
@@ -81,6 +83,17 @@ class TestBesideTheLog:
         refuse_missing_quorum_state(disk, DIRECTORY)
         log.append_as_leader(batch(b"value"), 1)
         with pytest.raises(StorageError, match=f"{DIRECTORY}/quorum-state: missing, expected next to .*log, which has"):
+            refuse_missing_quorum_state(disk, DIRECTORY)
+
+    async def test_so_has_a_snapshot_without_a_log(self) -> None:
+        disk = SimulatedDisk()
+        disk.make_directory(DIRECTORY)
+        write_bootstrap_checkpoint(disk, DIRECTORY, STATIC_VOTERS, 1, 0)
+        refuse_missing_quorum_state(disk, DIRECTORY)
+        await write_snapshot(disk, OffsetAndEpoch(10, 3), ControlState(0), [b"state"])
+        with pytest.raises(
+            StorageError, match=f"{DIRECTORY}/quorum-state: missing, expected next to .*10-.*checkpoint:"
+        ):
             refuse_missing_quorum_state(disk, DIRECTORY)
 
     @pytest.mark.parametrize("voted", [None, KEY, ReplicaKey(1)])

@@ -8,8 +8,6 @@ every log.  Then no record carries that epoch or a later one, and no running pro
 
 from __future__ import annotations
 
-import random
-
 import attrs
 
 from kraft_trio.cli.directory.recovery import Agreed, Recovery, note, preview_log
@@ -56,7 +54,7 @@ async def lower_epoch(
         read_meta_properties(disk, directory, config.node_id)
         if not disk.exists(partition) or not disk.list_directory(partition):
             raise StorageError(f"{partition}: there is no log; a replica that never ran has no epoch to lower")
-    with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
+    with LockedDirectory.open(disk, directory, config.node_id, None) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
         log = preview_log(disk, config, now_ms)

@@ -11,7 +11,6 @@ quorum-state first, then the record to the log.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -30,6 +29,7 @@ from kraft_trio.protocol.voter_changes import check_new_voter
 from kraft_trio.protocol.voter_set import Voter, VoterSet
 from kraft_trio.storage.batches.batch import encode_control_batch
 from kraft_trio.storage.batches.control_records import LeaderChange, VotersRecord
+from kraft_trio.storage.checks.quarantine import refuse_damaged
 from kraft_trio.storage.directory.directory import (
     LockedDirectory,
     partition_path,
@@ -161,7 +161,7 @@ async def recover(
         refuse_lost_directory_id(disk, directory, properties)
         if properties.directory_id == NO_DIRECTORY_ID:
             raise StorageError(f"{directory}: no directory id, so it cannot be a voter of kraft.version 1")
-    with LockedDirectory.open(disk, directory, config.node_id, random.SystemRandom()) as locked:
+    with LockedDirectory.open(disk, directory, config.node_id, None) as locked:
         identity = locked.meta_properties
         quorum_state = QuorumStateFile(disk, locked.quorum_state_path(config.topic_name))
         log = preview_log(disk, config, now_ms)
@@ -207,7 +207,11 @@ def past_recoveries(disk: Disk, directory: str) -> Iterator[str]:
 
 
 def preview_log(disk: Disk, config: NodeConfig, now_ms: int) -> Log:
-    """Open the log as `open_log` does, but leave the disk unchanged."""
+    """Open the log as `open_log` does, but leave the disk unchanged.
+
+    Raises CorruptLogError also for damage that a read has found, because the node would not start with it.
+    """
+    refuse_damaged(disk, partition_path(config.metadata_log_dir, config.topic_name), forgets_mended=False)
     with capture_logs():  # opening logs repairs, which the preview does not carry out
         return open_log(PreviewDisk(disk), config, now_ms)
 

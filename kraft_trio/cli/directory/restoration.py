@@ -19,6 +19,7 @@ import attrs
 from kraft_trio.cli.directory.recovery import EPOCH_STEP
 from kraft_trio.config import NodeConfig
 from kraft_trio.errors import ConfigError, DiskFullError, StorageError, StorageFailure
+from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.roles import ElectionState
 from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
@@ -85,6 +86,8 @@ def plan_restoration(
     _check_directory(disk, config)
     with closing(open_snapshot(disk, file, snapshot_id)) as batches:
         summary = summarize(snapshot_id, read_records(batches, on_bytes, file))
+    if summary.snapshot_id.epoch > MAX_EPOCH - 4 * EPOCH_STEP:
+        raise StorageError(f"{file}: its epoch {summary.snapshot_id.epoch} leaves none to restore in")
     version = summary.control_state.kraft_version
     if version > SUPPORTED_KRAFT_VERSIONS.maximum:
         raise StorageError(

@@ -6,8 +6,6 @@ LeaderChange in the log is newer than they are.
 
 from __future__ import annotations
 
-import random
-
 import attrs
 
 from kraft_trio.cli.directory.recovery import Agreed, Recovery, note, preview_log
@@ -53,7 +51,7 @@ async def accept_static_voters(disk: Disk, config: NodeConfig, *, confirmed: Agr
     after = config.static_voter_set()
     if not len(after):
         raise ConfigError(f"{ACCEPT}: controller.quorum.voters is empty, expected the voters to accept")
-    with LockedDirectory.open(disk, config.metadata_log_dir, config.node_id, random.SystemRandom()) as locked:
+    with LockedDirectory.open(disk, config.metadata_log_dir, config.node_id, None) as locked:
         path = locked.quorum_state_path(config.topic_name)
         quorum_state = QuorumStateFile(disk, path)
         state = quorum_state.read()

@@ -135,8 +135,11 @@ def format_(
         _check_place(disk, config, plan)
         if initial_controllers is not None and not unsafe_format_again:
             trio.run(refuse_known_voter, plan.other_endpoints(), plan.cluster_id, plan.key, peer_network(config))
+        if users:
+            # Before the directory counts as formatted: an attempt that is repeated with -g adds none.
+            _make_directory(disk, config.metadata_log_dir)
+            _add_scram_users(config.scram_credentials_path, users)
         _write(disk, config, plan)
-    _add_scram_users(config.scram_credentials_path, users)
     # A node that joins takes the version of the quorum.
     joins = plan.voters is None and not config.quorum_voters
     how = "to join a quorum" if joins else f"with kraft.version {plan.kraft_version}"
@@ -238,6 +241,13 @@ def _check_place(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:
             f"{partition}: holds {min(leftovers)}, but {directory} has no {META_PROPERTIES}: nothing is "
             "overwritten; move it away to format"
         )
+
+
+def _make_directory(disk: Disk, path: str) -> None:
+    try:
+        disk.make_directory(path)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be formatted: {error.strerror or error}") from error
 
 
 def _write(disk: Disk, config: NodeConfig, plan: FormatPlan) -> None:

@@ -29,10 +29,11 @@ def note_damage(disk: Disk, directory: str, reason: str) -> None:
         log.error("the damage cannot be noted", directory=directory, reason=str(error))
 
 
-def refuse_damaged(disk: Disk, directory: str) -> None:
-    """Raise CorruptLogError if a read found damage that is still there.  Remove the file if the log is whole.
+def refuse_damaged(disk: Disk, directory: str, *, forgets_mended: bool = True) -> None:
+    """Raise CorruptLogError if a read found damage that is still there.
 
-    Reads the whole log, and blocks, only if the file exists.  Raises StorageFailure if the disk fails.
+    If the log is whole, the file is removed, unless it is to stay.  Reads the whole log, and blocks, only if the file
+    exists.  Raises StorageFailure if the disk fails.
     """
     path = join(directory, DAMAGED)
     try:
@@ -43,7 +44,7 @@ def refuse_damaged(disk: Disk, directory: str) -> None:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
         problems = check_partition(disk, directory).problems
-        if not problems:
+        if not problems and forgets_mended:
             log.warning("the damage that a read found is mended", file=path, was=noted)
             disk.remove(path)
             disk.sync_directory(directory)

@@ -178,11 +178,12 @@ class LockedDirectory:
     _lock: DirectoryLock
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, node_id: int, random_source: random.Random) -> LockedDirectory:
+    def open(cls, disk: Disk, directory: str, node_id: int, random_source: random.Random | None) -> LockedDirectory:
         """Lock the directory, and check that it belongs to the node.
 
-        A directory formatted before directory ids existed gets one now.  Raises StorageError if it is missing, not
-        formatted or another node's, or has lost its directory id; AlreadyLockedError if another process uses it.
+        A directory formatted before directory ids existed gets one now, if there is a `random_source`.  Raises
+        StorageError if it is missing, not formatted or another node's, or has lost its directory id; AlreadyLockedError
+        if another process uses it.
         """
         try:
             if not disk.exists(directory):
@@ -216,13 +217,15 @@ class LockedDirectory:
         self._lock.release()
 
 
-def _own_properties(disk: Disk, directory: str, node_id: int, random_source: random.Random) -> MetaProperties:
+def _own_properties(disk: Disk, directory: str, node_id: int, random_source: random.Random | None) -> MetaProperties:
     properties = read_meta_properties(disk, directory, node_id)
     assert properties is not None, "checked before the lock was taken"
     if properties.node_id != node_id:
         raise StorageError(f"{directory}: formatted for node {properties.node_id}, not for node.id={node_id}")
     if properties.directory_id == NO_DIRECTORY_ID:
         refuse_lost_directory_id(disk, directory, properties)
+        if random_source is None:
+            return properties
         properties = attrs.evolve(properties, directory_id=random_directory_id(random_source))
         log.info("new directory id", directory=directory, directory_id=directory_id_to_text(properties.directory_id))
         try:

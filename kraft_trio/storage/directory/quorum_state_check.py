@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
-    """Raise StorageError if the log of a directory without quorum-state has records.
+    """Raise StorageError if a directory without quorum-state has records, in its log or in a snapshot.
 
     quorum-state is written before the first record.  So it has been lost, and perhaps a vote with it.
     """
@@ -34,10 +34,17 @@ def refuse_missing_quorum_state(disk: Disk, directory: str) -> None:
         finally:
             file.close()
         if size:
-            raise StorageError(
-                f"{join(directory, partition_files.QUORUM_STATE)}: missing, expected next to {path}, which has {size} "
-                f"bytes: what this node has voted for is forgotten; {VOTE_LOST}"
-            )
+            raise _vote_lost(directory, f"{path}, which has {size} bytes")
+    for snapshot_id in partition_files.checkpoint_ids(names):
+        if snapshot_id.offset > 0:
+            raise _vote_lost(directory, join(directory, partition_files.checkpoint_name(snapshot_id)))
+
+
+def _vote_lost(directory: str, beside: str) -> StorageError:
+    return StorageError(
+        f"{join(directory, partition_files.QUORUM_STATE)}: missing, expected next to {beside}: what this node has "
+        f"voted for is forgotten; {VOTE_LOST}"
+    )
 
 
 def check_quorum_state(path: str, state: ElectionState, key: ReplicaKey, log_end: OffsetAndEpoch) -> None:
