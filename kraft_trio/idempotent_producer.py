@@ -124,7 +124,7 @@ class IdempotentProducer:
         After a cancelled call the batch may be in the log or not.
         """
         if trio.current_time() >= deadline:
-            raise NetworkError("append: not sent in time: earlier ones took all of it")
+            raise NetworkError("append: not sent in time: the time was over before")
         attempt = _Attempt()
         try:
             if deadline == math.inf:

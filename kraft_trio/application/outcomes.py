@@ -140,7 +140,7 @@ def _name_of(cls: type[Exception]) -> str:
 
 def _failure_arguments(error: Exception) -> tuple[object, ...]:
     try:
-        _pack(*error.args)
+        msgpack.unpackb(_pack(*error.args), raw=False, strict_map_key=False)
     except Exception:
         # msgpack takes UTF-8 alone.
         return (_text_of(error).encode("utf-8", "backslashreplace").decode(),)

@@ -269,7 +269,9 @@ class AdminClient:
             if refusal.error not in {ErrorCode.none, *NOT_LEADING}:
                 reason = f": {refusal.message}" if refusal.message else ""
                 refused = f"{what}: {refusal.error.name.upper()}{reason}"
-                raise OutcomeUnknownError(f"{refused}; a leader has resigned") if resigned else RefusedError(refused)
+                raise (
+                    OutcomeUnknownError(f"{refused}; but a leader has resigned") if resigned else RefusedError(refused)
+                )
             resigned += refusal.error == ErrorCode.none
             await trio.sleep(self._retry_s)
             quorum = await self.describe_metadata_quorum(max(1, round((deadline - trio.current_time()) * 1000)))

@@ -204,7 +204,7 @@ class LeaderFinder:
 class LeaderKeeper:
     """Finds the leader and keeps the connection to it, for one task at a time.
 
-    The owner calls `forget` when nobody asks any more, or else `aclose`.
+    The owner calls `forget` at the end if no task is asking, otherwise `aclose`.
     """
 
     def __init__(self, finder: LeaderFinder, *, retry_backoff_ms: int, random_source: random.Random) -> None:

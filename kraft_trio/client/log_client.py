@@ -106,7 +106,8 @@ class LogClient:
           appended,
         - RefusedError if a leader refuses a batch,
         - NetworkError if no leader took a batch within `timeout_ms`; nothing of that batch is in the log,
-        - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over,
+        - OutcomeUnknownError if a batch was sent and its fate is not known when `timeout_ms` is over, or when the
+          client is closed,
         - ClientClosedError if the client is closed; nothing of the batch is in the log.
 
         A cancelled call may or may not have appended.
@@ -118,11 +119,7 @@ class LogClient:
         batches = split_into_batches(list(map(_checked, values)), self._max_batch_bytes)
         offsets: list[int] = []
         deadline = trio.current_time() + timeout_ms / 1000
-        try:
-            with trio.fail_at(deadline):
-                await self._appending.acquire()
-        except trio.TooSlowError:
-            raise NetworkError("produce: not sent in time: earlier calls were under way") from None
+        await self._wait_for_turn(deadline)
         try:
             for batch in batches:
                 base_offset = await self._producer.append(batch, deadline)
@@ -130,6 +127,15 @@ class LogClient:
         finally:
             self._appending.release()
         return tuple(offsets)
+
+    async def _wait_for_turn(self, deadline: float) -> None:
+        try:
+            self._appending.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.move_on_at(deadline):
+                await self._appending.acquire()
+                return
+            raise NetworkError("produce: not sent in time: earlier calls were under way") from None
 
     def read(self, from_offset: int = 0, until: int | None = None) -> RecordReader:
         """Read the committed records from `from_offset` (inclusive) to `until` (exclusive, None for without end).

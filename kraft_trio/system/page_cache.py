@@ -14,7 +14,7 @@ forget_cached: Callable[[int], object]
 if sys.platform != "darwin" and sys.platform != "win32" and hasattr(os, "posix_fadvise"):
 
     def _forget(descriptor: int) -> None:
-        # Of a range, Linux keeps the large folio that begins before it.  So this is the whole file.
+        # Given a range, Linux keeps the large folio that begins before it.  So this names the whole file.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     forget_cached = _forget

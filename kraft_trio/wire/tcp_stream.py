@@ -49,10 +49,12 @@ class TcpStream(ImmediateStream):
     @classmethod
     def taking_over(cls, stream: trio.SocketStream) -> TcpStream:
         """Adopt the connection of a Trio stream, which is closed.  Raises OSError if no descriptor is left."""
+        taken = stream.socket
         try:
-            return cls(socket.socket(fileno=os.dup(stream.socket.fileno())))
+            # With the first three arguments, it asks the system nothing, which could fail.
+            return cls(socket.socket(taken.family, taken.type, taken.proto, fileno=os.dup(taken.fileno())))
         finally:
-            stream.socket.close()
+            taken.close()
 
     def send_now(self, *parts: bytes | memoryview) -> int:
         """Give the kernel as many bytes as it takes without waiting, and return how many it took."""

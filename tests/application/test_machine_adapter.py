@@ -216,7 +216,12 @@ class Speechless(CommandFailed):
 def test_a_failure_that_msgpack_does_not_take_is_kept_as_its_text() -> None:
     """Else one command would end every node, and again when it is replayed.  JSON may have half a surrogate pair."""
     serde: OutcomeSerde[int] = OutcomeSerde(Ledger())
-    for error, text in ((CommandFailed("no item \ud800"), r"no item \ud800"), (Speechless("\ud800"), "Speechless")):
+    kinds = [
+        (CommandFailed("no item \ud800"), r"no item \ud800"),
+        (Speechless("\ud800"), "Speechless"),
+        (CommandFailed({(1, 2): 3}), "{(1, 2): 3}"),
+    ]
+    for error, text in kinds:
         kept = serde.decode(serde.encode(Outcome(error=error))).error
         assert isinstance(kept, CommandFailed)
         assert kept.args == (text,)

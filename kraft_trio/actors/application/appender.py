@@ -158,8 +158,9 @@ class Appender:
             case ErrorCode.not_leader_or_follower:
                 raise NotLeaderError(f"append: epoch {epoch} has ended")
             case ErrorCode.request_timed_out:
+                where = f"offset {answer.base_offset}: " if answer.base_offset >= 0 else ""
                 raise OutcomeUnknownError(
-                    f"append: {answer.error_message}; a later leader may commit the records of epoch {epoch}"
+                    f"append: {where}{answer.error_message}; a later leader may commit the records of epoch {epoch}"
                 )
         raise failure_of(answer)
 

@@ -218,7 +218,7 @@ def _judge_vote(now: Situation, request: VoteRequest) -> Judgement:
     if error is not None:
         return Judgement(ruling=Ruling(error, VoteDecision(False, str(error)), is_too_far_ahead))
     is_of_voter = facts.pre_vote and now.voters.is_voter(facts.replica)
-    if is_of_voter and now.doubts_leader and now.is_needed and isinstance(now.role, Follower):
+    if is_of_voter and now.doubts_leader and now.may_campaign and now.is_needed and isinstance(now.role, Follower):
         return Judgement((Event.FETCH_TIMED_OUT, _without_leader(now.role)))
     decision = decide_vote(now.role, facts, now.log_end)
     change = None if decision.voted_role is None else (Event.VOTE_GRANTED, decision.voted_role)

@@ -31,15 +31,20 @@ class TransferAsker(LeaderAsker):
         UnsupportedVersionError and NodeClosedError.
         """
         deadline, problem = trio.current_time() + timeout_ms / 1000, "no leader was known"
-        resigned = 0
+        resigned, may_have_resigned = 0, False
         # The leader itself keeps the deadline.  The extra time is for its answer.
         with trio.move_on_at(deadline + self._context.config.request_timeout_ms / 1000):
             while trio.current_time() < deadline:
                 view = await self._until(WHAT, lambda view: view.leader_id is not None)
                 problem = f"node {view.leader_id} was asked and did not answer"
-                answer = await self._ask(view, voter_id, deadline)
+                try:
+                    answer = await self._ask(view, voter_id, deadline)
+                except NetworkError as error:
+                    may_have_resigned, problem = True, str(error)
+                    await trio.sleep(self._context.retry_backoff_s())
+                    continue
                 if answer.error == ErrorCode.none:
-                    resigned += 1
+                    resigned, may_have_resigned = resigned + 1, True
                     if view.leader_id == voter_id:
                         return view.epoch
                     problem = f"node {view.leader_id} has resigned, and no successor was known"
@@ -57,9 +62,9 @@ class TransferAsker(LeaderAsker):
                     await trio.sleep(self._context.retry_backoff_s())
                 else:
                     refused = f"{WHAT} to node {voter_id}: {answer.error_message}"
-                    raise (
-                        OutcomeUnknownError(f"{refused}; a leader has resigned") if resigned else RefusedError(refused)
-                    )
+                    if may_have_resigned:
+                        raise OutcomeUnknownError(f"{refused}; but a leader may have resigned")
+                    raise RefusedError(refused)
         raise OutcomeUnknownError(f"{WHAT} to node {voter_id}: not done in {timeout_ms} ms: {problem}")
 
     async def _ask(self, view: QuorumView, voter_id: int, deadline: float) -> TransferLeadershipResponse:
@@ -72,8 +77,5 @@ class TransferAsker(LeaderAsker):
             return TransferLeadershipResponse(ErrorCode.not_leader_or_follower, reason)
         left_ms = max(1, round((deadline - trio.current_time()) * 1000))
         request = TransferLeadershipRequest(self._context.cluster_id, voter_id, left_ms)
-        try:
-            wait_ms = left_ms + self._context.config.request_timeout_ms
-            return await self._client.request_apart(endpoint, TRANSFER_LEADERSHIP, request, wait_ms)
-        except NetworkError as error:
-            return TransferLeadershipResponse(ErrorCode.not_leader_or_follower, str(error))
+        wait_ms = left_ms + self._context.config.request_timeout_ms
+        return await self._client.request_apart(endpoint, TRANSFER_LEADERSHIP, request, wait_ms)

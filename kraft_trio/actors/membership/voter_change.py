@@ -13,7 +13,7 @@ import trio
 from kraft_trio.actors.context.epoch_context import EpochContext
 from kraft_trio.actors.replication.leader_replication import LeaderReplication
 from kraft_trio.channels import Reply
-from kraft_trio.errors import DiskFullError, NetworkError, StorageFailure, UnsupportedVersionError
+from kraft_trio.errors import NetworkError, StorageFailure, UnsupportedVersionError
 from kraft_trio.logs import get_logger
 from kraft_trio.protocol.types import ReplicaKey, VersionRange
 from kraft_trio.protocol.voter_changes import Refused, serves_no_votes, tells_no_listener
@@ -60,7 +60,7 @@ class VoterChange:
     """Cancels the change at its deadline.  Disarmed once the record is appended."""
     waits_for: str = "earlier voter changes"
     offset: int | None = None
-    """The offset of its record, once that is appended."""
+    """The offset of its record, once that is appended or may be."""
     is_answered: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -201,10 +201,9 @@ class VoterChangeSteps:
         last_offset = self._log.end_offset + len(records) - 1
         try:
             self._leader.append_control(*records)
-        except DiskFullError:
-            raise
         except StorageFailure:
-            change.offset = last_offset  # The failed write may have stored the batch, whole.
+            if self._log.poisoned is not None:
+                change.offset = last_offset  # The write may have stored the batch, whole.
             raise
         change.appended_at(last_offset)
 

@@ -8,7 +8,7 @@ import trio
 
 from kraft_trio.actors.context.epoch_context import EpochContext
 from kraft_trio.actors.replication.pending_appends import PendingAppends, error_of_unknown_fate
-from kraft_trio.errors import DiskFullError, StorageFailure
+from kraft_trio.errors import StorageFailure
 from kraft_trio.messages import ProduceReceived
 from kraft_trio.wire.apis.produce import ProducePartitionResponse
 from kraft_trio.wire.error_codes import ErrorCode
@@ -50,10 +50,10 @@ class AcceptedAppends:
         buffer = bytearray().join([message.records for message in self._messages])
         try:
             appended = self._context.log.append_as_leader(buffer, self._context.epoch)
-        except DiskFullError:
-            self._refuse(ErrorCode.not_leader_or_follower, "the leader's disk is full")
-            raise
         except StorageFailure:
+            if self._context.log.poisoned is None:
+                self._refuse(ErrorCode.not_leader_or_follower, "the leader's disk is full")
+                raise
             # The write may have stored some of the batches, whole.
             for message in self.take_all():
                 error = error_of_unknown_fate(may_be_sent_again=message.header.producer_id >= 0)

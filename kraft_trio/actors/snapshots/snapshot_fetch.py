@@ -129,7 +129,7 @@ class SnapshotFetch:
             except (CorruptSnapshotError, DiskFullError):
                 await self._give_up_for_now()
                 raise
-            # Nothing here waits, so a cancelled install is either complete or can go on.
+            # From here on nothing waits, so a cancelled install is either complete or can go on.
             self._download = None
             self._put_off_id = None
             self._log.add_snapshot(summary.snapshot_id)

@@ -109,7 +109,8 @@ class FsyncThread:
 
         If several jobs of one `group` wait at the same time, only the last runs, and each caller gets its outcome.
         Cannot be cancelled: a cancelled caller waits, too, and returns as usual.  A KeyboardInterrupt during the wait
-        is raised afterwards, unless the job failed.  Without a descriptor to wait for, the job runs in this thread.
+        is raised afterwards, unless the job failed.  Without a descriptor to wait for, the job runs in the caller's
+        thread, and blocks it.
         """
         waiter = self._waiters.get()
         if waiter is None:

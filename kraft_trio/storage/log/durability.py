@@ -98,11 +98,12 @@ class Durability:
             self._advance_synced_end(sync.end_offset)
             if not self.is_closed and self.recovery_point.must_sync(now_s := trio.current_time()):
                 self._write_recovery_point()
-                await self.recovery_point.sync(now_s)
+                if self.poisoned is None:
+                    await self.recovery_point.sync(now_s)
         except OSError as error:
             raise self.poison(error) from error
         if self.poisoned is not None:
-            raise self._failure(self.poisoned)
+            raise self._failure(self.poisoned) from self.poisoned
         await trio.lowlevel.checkpoint_if_cancelled()
         return sync.end_offset
 

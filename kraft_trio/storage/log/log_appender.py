@@ -172,4 +172,8 @@ class LogAppender:
         except OSError as error:
             if not is_disk_full(error):
                 raise
-            log.warning("closed without all notes", directory=segments.directory, reason=str(error))
+            log.warning(
+                "closed without a known good point, or with an old recovery point",
+                directory=segments.directory,
+                reason=str(error),
+            )

@@ -75,7 +75,7 @@ def read_recovery_point(disk: Disk, directory: str) -> RecoveryRecord:
 class RecoveryPoint:
     """The recovery point of an open log, which owns it.  `offset` (exclusive) is never ahead of the synced end.
 
-    What writes or opens the file may raise OSError.  The log is then poisoned.
+    What writes or opens the file may raise OSError.  The log is then poisoned, unless `write` finds the disk full.
     """
 
     def __init__(self, disk: Disk, directory: str, offset: int, high_watermark: int | None) -> None:
@@ -137,7 +137,7 @@ class RecoveryPoint:
             self._is_written = True
 
     def must_sync(self, now_s: float) -> bool:
-        """Whether the file was last synced `DURABLE_EVERY_S` ago or earlier."""
+        """Whether the file was last synced `DURABLE_EVERY_S` ago or earlier.  The first call counts as a sync."""
         if self._durable_at_s is None:
             self._durable_at_s = now_s
         return now_s >= self._durable_at_s + DURABLE_EVERY_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Any
 
@@ -292,14 +293,19 @@ async def test_small_appends_that_are_too_large_together(cluster: Cluster) -> No
     assert sorted(values_in(leader)) == sorted(written)
 
 
+@pytest.mark.parametrize("failing", ["the write", "the write for want of room, and the cut after it"])
 @on_cluster(voters=1)
-async def test_a_failed_write_may_have_appended(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_write_may_have_appended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
     """Nobody is told that it has not, who would append the value again."""
     leader = await cluster.wait_for_leader()
     machine = cluster.machines[1]
     machine.excuse("its disk fails")
     monkeypatch.setattr(machine.disk.random, "randint", lambda _low, high: high)
-    machine.disk.fail("append", name=".log")
+    machine.disk.fail("append", name=".log", code=errno.EIO if failing == "the write" else errno.ENOSPC)
+    if failing != "the write":
+        machine.disk.fail("truncate", name=".log", code=errno.ENOSPC)
     with pytest.raises(OutcomeUnknownError, match="the leader's disk has failed; the batch may be in its log"):
         await leader.append([b"value"], epoch=leader.view.epoch)
     await machine.wait_until_ended()
