@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import random
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ import trio
 from kraft_trio.cli import run
 from kraft_trio.cli.directory.restoration import plan_restoration, restore
 from kraft_trio.config import parse_config
-from kraft_trio.errors import StorageError, StorageFailure
+from kraft_trio.errors import KraftError, StorageError, StorageFailure
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.producers import ProducerStates
 from kraft_trio.protocol.roles import ElectionState
@@ -33,7 +35,7 @@ from kraft_trio.storage.batches.batch import (
 from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
 from kraft_trio.storage.batches.control_records import SnapshotFooter
 from kraft_trio.storage.checks.partition_check import check_partition
-from kraft_trio.storage.directory.directory import read_meta_properties
+from kraft_trio.storage.directory.directory import LockedDirectory, read_meta_properties
 from kraft_trio.storage.disk.partition_files import checkpoint_name
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
@@ -338,8 +340,63 @@ def test_a_disk_that_fails_leaves_what_is_not_formatted(tmp_path: Path, properti
         with pytest.raises((StorageFailure, StorageError)):
             trio.run(attempt)
         disk.clear_faults()
-        assert read_meta_properties(disk, f"/{operation}/node") is None
+        assert not disk.exists(f"/{operation}/node/meta.properties")
     assert config.node_id == 4
+
+
+def test_an_interrupted_attempt_is_repeated(tmp_path: Path, properties: Callable[..., str]) -> None:
+    """Wherever its process was killed; and until then, the node does not start."""
+    config = parse_config_of(properties(metadata_log_dir="/node"))
+    data = written(tmp_path, records=RECORDS[:5]).read_bytes()
+    calls = 0
+
+    async def attempt(disk: SimulatedDisk) -> None:
+        plan = plan_restoration(
+            disk,
+            config,
+            f"/backup/{checkpoint_name(END)}",
+            END,
+            cluster_id=NEW_CLUSTER,
+            directory_id=directory_id_from_text(OLD_CLUSTER),
+            on_bytes=lambda _size: None,
+        )
+        await restore(disk, config, plan, on_bytes=lambda _size: None, now_ms=0)
+
+    def is_dead_from(disk: SimulatedDisk, number: int) -> None:
+        left = itertools.count(number, -1)
+
+        def die(operation: str, path: str) -> None:
+            nonlocal calls
+            if next(left) <= 0:
+                raise OSError(errno.EIO, "killed", path)
+            calls += 1
+
+        disk.hook = die
+
+    states = set()
+    for number in itertools.count():
+        disk = SimulatedDisk()
+        disk.make_directory("/backup")
+        disk.replace_now(f"/backup/{checkpoint_name(END)}", data)
+        is_dead_from(disk, number)
+        try:
+            trio.run(attempt, disk)
+            break
+        except (KraftError, OSError):
+            disk.hook = None
+        disk.kill()
+        is_formatted = disk.exists("/node/meta.properties")
+        states.add(is_formatted)
+        if not is_formatted:
+            if disk.exists("/node/restoring"):
+                with pytest.raises(StorageError, match="a restore was interrupted; restore the snapshot again"):
+                    read_meta_properties(disk, "/node", 4)
+            trio.run(attempt, disk)
+        with LockedDirectory.open(disk, "/node", 4, random.Random(1)):
+            assert not disk.exists("/node/restoring"), "what is here now is nobody's leftover"
+        assert check_partition(disk, "/node/__cluster_metadata-0").problems == []
+    assert states == {False, True}
+    assert calls > 100
 
 
 def test_a_full_disk_is_told_from_a_failed_one(tmp_path: Path, properties: Callable[..., str]) -> None:

@@ -25,7 +25,7 @@ from kraft_trio.protocol.types import OffsetAndEpoch, ReplicaKey
 from kraft_trio.protocol.voter_set import SUPPORTED_KRAFT_VERSIONS, VoterSet
 from kraft_trio.storage.batches.batch import encode_control_batch, patch_base_offset_and_epoch
 from kraft_trio.storage.checks.partition_check import read_records
-from kraft_trio.storage.directory.directory import LOCK, lock_new_directory, partition_path
+from kraft_trio.storage.directory.directory import LOCK, RESTORING, lock_new_directory, partition_path
 from kraft_trio.storage.directory.meta_properties import META_PROPERTIES, MetaProperties, encode_meta_properties
 from kraft_trio.storage.directory.quorum_state import QuorumStateFile
 from kraft_trio.storage.disk.disk import Disk, join
@@ -37,7 +37,7 @@ from kraft_trio.storage.log.log_appender import LogConfig
 from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotSummary, open_snapshot, summarize
 from kraft_trio.storage.snapshots.snapshot_writer import CHECKPOINT_MODE, first_records
 
-_NOT_OURS: Final = frozenset({"lost+found"})
+_NOT_COUNTED: Final = frozenset({"lost+found", LOCK, f"{RESTORING}.tmp"})
 """Names that a new file system of its own contains."""
 
 OnBytes = Callable[[int], None]
@@ -114,14 +114,18 @@ def plan_restoration(
 async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes: OnBytes, now_ms: int) -> None:
     """Write the directory.  `meta.properties` comes last, so an incomplete directory does not count as formatted.
 
-    Raises StorageError if the directory is no longer empty, StorageFailure if it cannot be written.
+    What an interrupted attempt has left, as RESTORING tells, is removed first.  Raises StorageError if the directory is
+    no longer empty, StorageFailure if it cannot be written.
     """
     directory = config.metadata_log_dir
     lock = lock_new_directory(disk, directory, "restored to")
     try:
         _check_directory(disk, config)
-        partition = partition_path(directory, config.topic_name)
+        partition, restoring = partition_path(directory, config.topic_name), join(directory, RESTORING)
+        disk.replace_now(restoring, b"")
         disk.make_directory(partition)
+        for leftover in disk.list_directory(partition):
+            disk.remove(join(partition, leftover))
         await _write_snapshot(disk, join(partition, checkpoint_name(plan.snapshot_id)), plan, on_bytes)
         await _make_log(disk, config, partition, plan, now_ms)
         state = ElectionState(plan.epoch)
@@ -129,6 +133,7 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
         await quorum_state.write(state, plan.control_state.kraft_version, config.static_voter_set())
         properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)
         disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
+        disk.remove(restoring)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFullError(f"{directory}: not restored: {error}; free space there, then restore again") from error
@@ -138,7 +143,7 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
 
 
 def _check_directory(disk: Disk, config: NodeConfig) -> None:
-    """Raises StorageError unless the directory is empty.  An empty topic directory is what a failed attempt leaves.
+    """Raises StorageError unless the directory is empty, or has nothing but what an interrupted attempt has left.
 
     The parent directory must exist: if it is missing, the file system may not be mounted.
     """
@@ -146,10 +151,12 @@ def _check_directory(disk: Disk, config: NodeConfig) -> None:
     above = os.path.dirname(os.path.abspath(directory))
     if not disk.exists(above):
         raise StorageError(f"{directory}: cannot be restored to: there is no directory {above}")
-    names = set(disk.list_directory(directory)) - _NOT_OURS - {LOCK} if disk.exists(directory) else set()
+    names = set(disk.list_directory(directory)) - _NOT_COUNTED if disk.exists(directory) else set()
     partition = partition_path(directory, config.topic_name)
-    if disk.exists(partition) and not disk.list_directory(partition):
-        names -= {os.path.basename(partition)}
+    if META_PROPERTIES not in names and (
+        RESTORING in names or (disk.exists(partition) and not disk.list_directory(partition))
+    ):
+        names -= {os.path.basename(partition), RESTORING, f"{META_PROPERTIES}.tmp"}
     if names:
         found = META_PROPERTIES if META_PROPERTIES in names else min(names)
         raise StorageError(

@@ -32,6 +32,8 @@ from kraft_trio.storage.snapshots.checkpoint import write_bootstrap_checkpoint
 log = get_logger(__name__)
 
 LOCK = ".lock"
+RESTORING = "restoring"
+"""In a directory to which a snapshot is being restored.  Without meta.properties next to it, that was interrupted."""
 _MOUNT_OR_FORMAT = "mount its disk, or format it if the node is new (kraft storage format, or ensure_formatted)"
 RESERVED_DIRECTORY_IDS = 100
 """Kafka reserves this many of the lowest UUIDs."""
@@ -77,12 +79,16 @@ def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None)
     """Return the content of meta.properties; None if the directory is not formatted.
 
     Raises StorageError.  If the file is damaged, or missing where a node has run, the error says how to restore it for
-    that node.
+    that node.  It says so if a restore was interrupted.
     """
     path = join(directory, META_PROPERTIES)
     try:
         data = disk.read_bytes(path)
     except FileNotFoundError:
+        if disk.exists(join(directory, RESTORING)):
+            raise StorageError(
+                f"{path}: missing, next to {RESTORING}: a restore was interrupted; restore the snapshot again"
+            ) from None
         state = None if node_id is None else quorum_state_in(disk, directory)
         if node_id is None or state is None:
             return None
@@ -181,9 +187,9 @@ class LockedDirectory:
     def open(cls, disk: Disk, directory: str, node_id: int, random_source: random.Random | None) -> LockedDirectory:
         """Lock the directory, and check that it belongs to the node.
 
-        A directory formatted before directory ids existed gets one now, if there is a `random_source`.  Raises
-        StorageError if it is missing, not formatted or another node's, or has lost its directory id; AlreadyLockedError
-        if another process uses it.
+        Changes nothing without a `random_source`.  With one, a directory formatted before directory ids existed gets
+        one now.  Raises StorageError if it is missing, not formatted or another node's, or has lost its directory id;
+        AlreadyLockedError if another process uses it.
         """
         try:
             if not disk.exists(directory):
@@ -197,6 +203,9 @@ class LockedDirectory:
             raise UnavailableDirectoryError(f"{directory}: cannot be used: {error.strerror or error}") from error
         try:
             properties = _own_properties(disk, directory, node_id, random_source)
+            if random_source is not None and disk.exists(join(directory, RESTORING)):
+                # The restore was complete.  From now on, nothing may take what is here for its leftovers.
+                disk.remove(join(directory, RESTORING))
         except BaseException:
             lock.release()
             raise
