@@ -47,7 +47,9 @@ def _extract(commit: str, directory: Path) -> None:
     if archive.returncode:
         raise click.UsageError(archive.stderr.decode().strip())
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-        tar.extractall(directory, filter="data")
+        # Python 3.11.2, which is Debian's, has no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(directory)
 
 
 if __name__ == "__main__":
