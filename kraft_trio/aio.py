@@ -211,6 +211,7 @@ class _Block(Generic[V]):
         self._thread = thread
         self._manager = manager
         self._is_in = False
+        self._has_left = False
         self._was_interrupted = False
 
     async def __aenter__(self) -> V:
@@ -239,17 +240,21 @@ class _Block(Generic[V]):
             raise_in_coroutine(failure)
         value = self._hosted.entered.result()
         self._is_in = True
+        if self._was_interrupted:
+            self._task.cancel()
         return value
 
     def _interrupt(self) -> None:
-        if self._is_in:
+        """Cancel the task, once it is in the block."""
+        if not self._has_left:
             self._was_interrupted = True
-            self._task.cancel()
+            if self._is_in:
+                self._task.cancel()
 
     async def __aexit__(
         self, _class: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> bool:
-        self._is_in = False
+        self._is_in, self._has_left = False, True
         if self._thread.is_in_child:
             return False  # The node continues in the parent.
         self._hosted.leave(error if isinstance(error, Exception) else None)

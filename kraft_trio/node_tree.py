@@ -271,6 +271,7 @@ class NodeTree(Generic[R]):
         finally:
             self.is_closed = True
             self.election.view.look_again()
+            self.log.high_watermark_moved.unpark_all()
             await self._snapshot_fetch.abandon()
 
     @property

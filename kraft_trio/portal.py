@@ -108,6 +108,8 @@ class TrioThread:
 
     def __init__(self, name: str) -> None:
         self._calls: set[Call[Any]] = set()
+        self.hosted: set[HostedBlock[Any]] = set()
+        """The blocks of other threads that have not ended."""
         self._lock = threading.Lock()
         self.is_in_child = False
         """Whether this is a copy in a forked child, where the thread does not exist."""
@@ -121,15 +123,25 @@ class TrioThread:
         self._token, self._nursery = self._started.result()
 
     def stop(self) -> None:
-        """Cancel what is left, and wait for the end of the thread."""
+        """Cancel what is left, leave the blocks that are hosted, and wait for the end of the thread."""
         if self.is_in_child:
             return
-        self.soon(self._nursery.cancel_scope.cancel)
+        self.soon(self._end)
         self._thread.join()
+
+    def _end(self) -> None:
+        for block in self.hosted:
+            block.left.set()
+        self._nursery.cancel_scope.cancel()
 
     def _run(self) -> None:
         try:
             trio.run(self._main)
+        except BaseException as error:
+            if self._started.done():
+                raise
+            # Trio itself could not start, for example for want of descriptors.
+            self._started.set_exception(error)
         finally:
             with self._lock:
                 left, self._calls = self._calls, set()
@@ -208,7 +220,8 @@ class HostedBlock(Generic[V]):
         self._thread = thread
         self._manager = manager
         self._interrupted = interrupted
-        self._left = trio.Event()
+        self.left = trio.Event()
+        """Set when the block has ended, or the thread is to end."""
         self._error: Exception | None = None
         self.call = thread.submit(self._run)
         """Ends when the context manager has been left, and with its error."""
@@ -217,7 +230,7 @@ class HostedBlock(Generic[V]):
     def leave(self, error: Exception | None) -> None:
         """Tell the context manager that the block has ended, and with which error, if any."""
         self._error = error
-        self._thread.soon(self._left.set)
+        self._thread.soon(self.left.set)
 
     def abandon(self) -> None:
         """Leave the context manager, because nobody will enter the block."""
@@ -225,14 +238,21 @@ class HostedBlock(Generic[V]):
         self.call.cancel()
 
     async def _run(self) -> None:
+        self._thread.hosted.add(self)
+        try:
+            await self._run_hosted()
+        finally:
+            self._thread.hosted.discard(self)
+
+    async def _run_hosted(self) -> None:
         async with self._manager() as value:
             self.entered.set_result(value)
             try:
-                await self._left.wait()
+                await self.left.wait()
             except trio.Cancelled:
                 self._interrupted()
                 with trio.CancelScope(shield=True):
-                    await self._left.wait()
+                    await self.left.wait()
                 if self._error is None:
                     raise
             if self._error is not None:

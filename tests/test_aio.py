@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,7 +24,9 @@ from kraft_trio import (
     StorageError,
     aio,
 )
+from kraft_trio.aio import _Block
 from kraft_trio.errors import leaves
+from kraft_trio.portal import HostedBlock, TrioThread
 from tests.support.single_voter import single_voter
 
 Use = Callable[[aio.Node[Command, int]], Awaitable[None]]
@@ -210,6 +214,33 @@ def test_a_cancelled_block_closes_the_node(config: NodeConfig) -> None:
         async with aio.open_node(config, serde=SERDE, state_machine=Bank()):
             pass
 
+    asyncio.run(main())
+
+
+def test_a_block_that_ends_before_it_is_entered_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are told to the event loop in one turn, and a block that only waits must not wait for ever."""
+    interrupted = threading.Event()
+
+    class Noted(HostedBlock[None]):
+        def __init__(self, thread: TrioThread, manager: Any, interrupt: Callable[[], object]) -> None:
+            super().__init__(thread, manager, lambda: (interrupt(), interrupted.set()))
+
+    @asynccontextmanager
+    async def ends_at_once() -> AsyncIterator[None]:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            yield
+
+    async def main() -> None:
+        thread = TrioThread("test")
+        thread.start()
+        # The loop is busy until both have happened.
+        asyncio.get_running_loop().call_soon(interrupted.wait, 60)
+        async with asyncio.timeout(60), _Block(thread, ends_at_once):
+            await asyncio.sleep(3600)
+        await asyncio.to_thread(thread.stop)
+
+    monkeypatch.setattr("kraft_trio.aio.HostedBlock", Noted)
     asyncio.run(main())
 
 

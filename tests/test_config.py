@@ -14,7 +14,7 @@ import structlog.testing
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, node_config, parse_config
 from kraft_trio.config.properties import VARIABLES_OF_COMMANDS, environment_variable, without_variables
-from kraft_trio.config.values import NamedListener, StaticVoter, parse_endpoint
+from kraft_trio.config.values import SUPER_USERS, NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 
@@ -510,3 +510,31 @@ def test_type_checkers_know_every_keyword() -> None:
     told = next(one for one in ast.walk(source) if isinstance(one, ast.FunctionDef) and one.name == "__init__").args
     known = {arg.arg: default is None for arg, default in zip(told.kwonlyargs, told.kw_defaults, strict=True)}
     assert known == {field.name: field.default is attrs.NOTHING for field in attrs.fields(NodeConfig)}
+
+
+def test_values_of_python_are_read_as_their_texts() -> None:
+    """Else a listener that is spelled otherwise would be served in plaintext."""
+    fields: dict[str, Any] = {"node_id": 1, "metadata_log_dir": "/d", "quorum_bootstrap_servers": "a:1"}
+    listeners = [NamedListener("controller", Endpoint("", 9093))]
+    config = NodeConfig(**fields, listeners=listeners, security_protocol_map=[("controller", "ssl")])
+    assert config.listeners == (NamedListener("CONTROLLER", Endpoint("", 9093)),)
+    assert config.security_protocol_of("CONTROLLER") == "SSL"
+    assert SUPER_USERS.take(["User:a", "User:b"]) == SUPER_USERS.take(("User:a", "User:b")) == ("User:a", "User:b")
+    for wrong in (
+        {"security_protocol_map": [("CONTROLLER", "TLS")]},
+        {"security_protocol_map": [("CONTROLLER",)]},
+        {"security_protocol_map": [("CONTROLLER", 1)]},
+        {"super_users": ("a",)},
+        {"super_users": [1]},
+    ):
+        with pytest.raises(ConfigError, match=r"^(listener\.security\.protocol\.map|super\.users)="):
+            NodeConfig(**fields, listeners=listeners, **wrong)
+
+
+def test_security_of_a_listener_with_dots_in_its_name_is_refused() -> None:
+    """It would have no effect, because the name ends with the first dot."""
+    listeners = "CONTROLLER://localhost:9093,MY.CLIENT://localhost:9094"
+    for key in ("ssl.client.auth", "sasl.enabled.mechanisms", "principal.builder.class"):
+        name = f"listener.name.my.client.{key}"
+        with pytest.raises(ConfigError, match=f"^{name}: kraft does not support this security key"):
+            parse_config({**MINIMAL, "listeners": listeners, name: "required"})

@@ -11,7 +11,17 @@ import pytest
 import trio
 
 from examples.bank import SERDE, Bank, Command, Deposit, NotEnoughMoney, Transfer
-from kraft_trio import Committed, EncodeError, NodeClosedError, NodeConfig, NotAppendedError, OutcomeUnknownError, sync
+from kraft_trio import (
+    Committed,
+    EncodeError,
+    NodeClosedError,
+    NodeConfig,
+    NotAppendedError,
+    OutcomeUnknownError,
+    StorageFailure,
+    sync,
+)
+from kraft_trio.protocol.read_barrier import ReadIndex
 from tests.support.single_voter import single_voter
 
 
@@ -85,6 +95,44 @@ def test_a_fault_comes_out_as_it_is(config: NodeConfig) -> None:
 
     with pytest.raises(ValueError, match="a mistake in apply"):
         use_until_it_ends()
+
+
+@pytest.mark.parametrize("waits", ["for records", "for a barrier"])
+def test_who_waits_hears_of_a_fault_within_the_block(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch, waits: str
+) -> None:
+    """The node has ended then, though its block has not, and it keeps its lock until the block does."""
+    errors: list[Exception] = []
+
+    def wait(node: sync.Node[Command, int]) -> None:
+        try:
+            if waits == "for a barrier":
+                node.read_barrier()
+            for _ in node.committed():
+                seen.set()
+        except (NodeClosedError, StorageFailure) as error:
+            errors.append(error)
+
+    def use() -> None:
+        with sync.open_node(config, serde=SERDE) as node:
+            node.append([Deposit("alice", 1)])
+            if waits == "for a barrier":
+                monkeypatch.setattr(node._node.tree.read_indexes, "read_index", beyond_the_end)
+                seen.set()
+            waiting = threading.Thread(target=wait, args=(node,), daemon=True)
+            waiting.start()
+            assert seen.wait(60)
+            node._thread.read(lambda: node._node.tree._reserve.end(StorageFailure("injected")))
+            waiting.join(60)
+            assert not waiting.is_alive()
+
+    async def beyond_the_end() -> ReadIndex:
+        return ReadIndex(10**6, is_by_lease=False)
+
+    seen = threading.Event()
+    with pytest.raises(StorageFailure, match="injected"):
+        use()
+    assert errors
 
 
 def test_a_call_ends_with_the_thread_of_its_node(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:

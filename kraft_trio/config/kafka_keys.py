@@ -5,7 +5,6 @@ They often occur in files written for Kafka.  Saying that such a key has no effe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 _NAME_LIST = """
@@ -122,7 +121,7 @@ _SECURITY_NAMES = frozenset(
     }
 )
 _SECURITY_PREFIXES = ("sasl.", "ssl.", "delegation.token.")
-_OF_A_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
+_OF_A_LISTENER = "listener.name."
 
 HARMLESS_SECURITY = frozenset({("security.inter.broker.protocol", "PLAINTEXT")})
 """Security keys with the values (in capitals) that ask for nothing beyond what kraft does."""
@@ -130,6 +129,6 @@ HARMLESS_SECURITY = frozenset({("security.inter.broker.protocol", "PLAINTEXT")})
 
 def is_security_key(name: str) -> bool:
     """Whether Kafka's key asks for authentication, authorization or encryption, on all listeners or on one."""
-    of_a_listener = _OF_A_LISTENER.fullmatch(name)
-    key = of_a_listener["key"] if of_a_listener else name
-    return key in _SECURITY_NAMES or key.startswith(_SECURITY_PREFIXES) or ".sasl." in key
+    if name.startswith(_OF_A_LISTENER):  # The listener's name may have dots, with which no key of ours is found.
+        return any(f".{prefix}" in name for prefix in _SECURITY_PREFIXES) or name.endswith(tuple(_SECURITY_NAMES))
+    return name in _SECURITY_NAMES or name.startswith(_SECURITY_PREFIXES) or ".sasl." in name

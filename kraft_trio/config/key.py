@@ -104,6 +104,13 @@ class Text:
     def take(self, value: object) -> Any:
         if isinstance(value, os.PathLike) and isinstance(path := os.fspath(value), str):
             return self.read(path)
+        if (
+            self.type is tuple
+            and isinstance(value, list | tuple)
+            and value
+            and all(isinstance(item, str) for item in value)
+        ):
+            return self.read(self.write(value))
         if not isinstance(value, self.type):
             raise ValueError
         return value
@@ -122,6 +129,8 @@ class ListOf:
     allowed: str
     read: Callable[[str], Any]
     type: type = str
+    check: Callable[[Any], Any] = lambda item: item
+    """Makes of a value of `type` what `read` would make of its text.  Raises ValueError."""
 
     def parse(self, text: str) -> tuple[Any, ...]:
         if not text.strip():
@@ -134,7 +143,7 @@ class ListOf:
     def take(self, value: object) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple) or not all(isinstance(item, str | self.type) for item in value):
             raise ValueError
-        return tuple(self.read(item) if isinstance(item, str) else item for item in value)
+        return tuple(self.read(item) if isinstance(item, str) else self.check(item) for item in value)
 
     def format(self, value: tuple[Any, ...]) -> str:
         return ",".join(str(item) for item in value)

@@ -90,6 +90,10 @@ def _parse_listener(text: str) -> NamedListener:
     return NamedListener(match[1].upper(), parse_endpoint(match[2]))
 
 
+def _checked_listener(listener: NamedListener) -> NamedListener:
+    return attrs.evolve(listener, name=listener.name.upper())
+
+
 def _parse_advertised_listener(text: str) -> NamedListener:
     listener = _parse_listener(text)
     return NamedListener(listener.name, parse_peer(text.partition("://")[2]))
@@ -178,6 +182,12 @@ def _parse_directory(text: str) -> str:
     return text
 
 
+def _checked_mapping(pair: tuple[object, ...]) -> tuple[str, str]:
+    if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        raise ValueError(f"{pair!r} is not a listener and its protocol")
+    return _parse_protocol_mapping(":".join(map(str, pair)))
+
+
 def _parse_protocol_mapping(text: str) -> tuple[str, str]:
     name, colon, protocol = text.partition(":")
     if not colon or protocol.strip().upper() not in SECURITY_PROTOCOLS:
@@ -204,12 +214,16 @@ def _parse_super_users(text: str) -> tuple[str, ...]:
 
 ROLES = ListOf("controller, broker, or both", _parse_role)
 LISTENERS = ListOf(
-    "NAME://host:port, separated by commas (an empty host for every interface)", _parse_listener, NamedListener
+    "NAME://host:port, separated by commas (an empty host for every interface)",
+    _parse_listener,
+    NamedListener,
+    _checked_listener,
 )
 ADVERTISED_LISTENERS = ListOf(
     "NAME://host:port, separated by commas, each an address that other machines can connect to",
     _parse_advertised_listener,
     NamedListener,
+    _checked_listener,
 )
 LISTENER_NAMES = ListOf("listener names separated by commas", lambda text: text.upper())
 STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter, StaticVoter)
@@ -227,7 +241,10 @@ HOST_NAMES = ListOf("host names without ports, separated by commas", _parse_host
 KAFKA_RECORDS = Text(", ".join(KAFKA_RECORDS_SETTINGS), _parse_kafka_records)
 DIRECTORY = Text("the path of a directory", _parse_directory)
 PROTOCOL_MAP = ListOf(
-    f"NAME:PROTOCOL, separated by commas, each {' or '.join(SECURITY_PROTOCOLS)}", _parse_protocol_mapping, tuple
+    f"NAME:PROTOCOL, separated by commas, each {' or '.join(SECURITY_PROTOCOLS)}",
+    _parse_protocol_mapping,
+    tuple,
+    _checked_mapping,
 )
 AUTHORIZER = Text(f"{STANDARD_AUTHORIZER}, or empty", _parse_authorizer)
 SUPER_USERS = Text("principals such as User:CN=node-1, separated by semicolons", _parse_super_users, ";".join, tuple)

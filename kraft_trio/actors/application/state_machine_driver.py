@@ -66,6 +66,8 @@ async def committed_batches(
             offset = header.next_offset
         if offset == began_at:
             # A peer named a high watermark inside a batch: wait for the rest of the batch.
+            if has_ended():
+                raise NodeClosedError("committed: the node has stopped")
             await log.high_watermark_moved.park()
 
 

@@ -238,7 +238,8 @@ def a_fetched_snapshot_is_not_checked() -> Iterable[Change]:
 
 @mutant(breaks="a state machine starts from the newest snapshot", found_by=(8,), run=TAKEN)
 def the_state_machine_is_not_given_the_snapshot() -> Iterable[Change]:
-    async def load(self: Any, _snapshots: Any, snapshot_id: OffsetAndEpoch) -> None:
+    async def load(self: Any, _snapshots: Any) -> None:
+        snapshot_id = self._log.snapshots.newest
         self.applied_offset = snapshot_id.offset
         self._taker.loaded(snapshot_id.offset, self._log.snapshots.control_state(snapshot_id))
 
