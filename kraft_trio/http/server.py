@@ -84,7 +84,9 @@ class HttpServer:
         self._accepting.cancel()
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
-        tcp = TcpStream(socket.socket(fileno=accepted.socket.detach()))
+        taken = accepted.socket
+        # With the first three arguments, it asks the system nothing, which could fail.
+        tcp = TcpStream(socket.socket(taken.family, taken.type, taken.proto, fileno=taken.detach()))
         place = self._places.enter(tcp.peer_host)
         if isinstance(place, str):
             log.warning("connection refused", listener="http", peer=tcp.peer_host, reason=place)

@@ -77,7 +77,10 @@ class CommandSerde:
             command: Command = _unpack(_CLASSES[code], parts)
         except KeyError:
             raise SerdeError(f"command {code!r}: unknown; is this version of the store too old?") from None
-        except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        except RecursionError:
+            # It is deeper than any command may be, and whether it can be decoded all the same depends on the replica.
+            return TooLarge(TOO_MANY_OPERATIONS)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
             # Some errors of msgpack have no text.
             raise SerdeError(f"no command of the key-value store: {str(error) or type(error).__name__}") from None
         return command

@@ -15,7 +15,7 @@ from kraft_trio.kv.intervals import Interval
 from kraft_trio.kv.range_reads import range_in_pieces
 from kraft_trio.kv.requests import Compare, CompareResult, CompareTarget, RequestOp, TxnRequest
 from kraft_trio.kv.responses import KeyValue, ResponseHeader, ResponseOp, TxnResponse
-from kraft_trio.kv.store import Store
+from kraft_trio.kv.store import Overtaken, Store
 
 _HOLDS: Final[dict[CompareResult, Callable[[Any, Any], bool]]] = {
     CompareResult.EQUAL: operator.eq,
@@ -86,6 +86,9 @@ def read_txn(store: Store, header: ResponseHeader, request: TxnRequest) -> Steps
     Raises KvError and Overtaken.
     """
     response = yield from _run(View(store, header.revision, Budget()), request)
+    if header.revision < store.compacted_revision:
+        # A key that has changed since looked as if it had not been there.
+        raise Overtaken
     return attrs.evolve(response, header=header)
 
 

@@ -53,8 +53,12 @@ class EventReader:
         self._size = 0
 
     def is_compacted(self, store: Store) -> bool:
-        """Whether the store has forgotten changes that were not looked at."""
-        return self._revision < store.compacted_revision
+        """Whether the store has forgotten changes that were not looked at.
+
+        Of the revision of a compaction it forgets those whose keys were deleted in it, so the others move up.
+        """
+        within = store.compacted_revision == self._revision and self._seen > 0
+        return self._revision < store.compacted_revision or within
 
     def cost(self, store: Store) -> int:
         """How many changes the next piece has."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraft_trio.application.state_machine import Committed
 from kraft_trio.kv import CommandSerde, KvError, KvMachine
 from kraft_trio.kv.budget import MAX_ANSWER_BYTES, MAX_COMMAND_BYTES, MAX_COMMAND_ITEMS, MAX_KEYS, MAX_OPERATIONS
 from kraft_trio.kv.command_serde import PREFIX, TooLarge
@@ -152,6 +153,21 @@ def test_a_put_whose_answer_is_too_large_changes_nothing() -> None:
     assert present is not None
     assert present.value == large.value
     execute(machine, PutRequest(b"large", b"small"))
+
+
+def test_a_transaction_too_deep_to_be_decoded_is_refused() -> None:
+    """As one is that can be decoded, so that all replicas do the same with it, whatever their versions of Python."""
+    around: bytes = msgpack.packb([None, None, None, [[], [0]]])[:-1]
+    machine = KvMachine()
+    reasons = set()
+    for levels in (80, 300):
+        inner = around * levels + msgpack.packb([None, [b"k"]], use_bin_type=True)
+        decoded = CommandSerde().decode(PREFIX + msgpack.packb([3, [], [0]])[:-1] + inner)
+        assert isinstance(decoded, TooLarge) == (levels == 300)
+        with pytest.raises(KvError) as refused:
+            machine.apply(Committed(0, 0, decoded))
+        reasons.add(str(refused.value))
+    assert len(reasons) == 1
 
 
 def txn_bytes(operations: list[object]) -> bytes:

@@ -181,6 +181,8 @@ async def test_a_request_id_makes_a_retry_harmless(cluster: Cluster) -> None:
         assert again[0] == first[0] == 200
         assert again[1]["header"]["revision"] == first[1]["header"]["revision"] == "2"
         assert [kv["value"] for kv in await get(serving, 1)] == [b64("2")]
+        status, answer = await serving.clients[1].post("/v3/kv/deleterange", {"key": KEY}, headers)
+        assert (status, answer["code"]) == (400, 3), "the id is that of a put"
         status, answer = await serving.clients[1].post("/v3/kv/put", put, {"Kraft-Request-Id": "7"})
         assert (status, answer["code"]) == (400, 3)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kraft_trio.kv import KvError
 from kraft_trio.kv.gateway import request_stream
-from kraft_trio.kv.gateway.request_stream import MAX_STREAMED_BYTES, messages_of
+from kraft_trio.kv.gateway.request_stream import MAX_STREAMED_BYTES, MOST_PIECES, messages_of
 from kraft_trio.kv.requests import PutRequest
 from scripts.fuzzing.streams import run
 
@@ -51,6 +51,21 @@ def test_a_message_is_read_with_its_last_byte(size: int) -> None:
     parts = [data[at : at + size] for at in range(0, len(data), size)]
     ends = [len(A), 2 * len(A) + 2, 3 * len(A) + 2]
     assert read(parts) == [(-(-end // size), b"a") for end in ends]
+
+
+def test_a_message_in_tiny_pieces_takes_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever has come of it is kept in few pieces."""
+    most = 0
+
+    def joined(pieces: list[str]) -> str:
+        nonlocal most
+        most = max(most, len(pieces))
+        return "".join(pieces)
+
+    monkeypatch.setattr(request_stream, "_joined", joined)
+    long = b'{"key":"' + b"YWFh" * 5000 + b'"}'
+    assert read([long[at : at + 1] for at in range(len(long))]) == [(len(long), b"aaa" * 5000)]
+    assert most == MOST_PIECES
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from kraft_trio.kv.requests import (
 )
 from kraft_trio.kv.responses import KeyValue, RangeResponse, ResponseHeader, Result
 from kraft_trio.kv.store import Overtaken, Store
+from kraft_trio.kv.transactions import read_txn
 from kraft_trio.simulation import Cluster
 from tests.kv.gateways import b64, gateways, kv_setup
 from tests.kv.looked_at import looked_at
@@ -346,3 +347,14 @@ async def test_a_client_gets_what_a_compaction_has_left(cluster: Cluster, monkey
         status, answer = await serving.clients[1].post("/v3/kv/range", {"key": b64("\0"), "range_end": b64("\0")})
         assert (status, answer["count"], len(answer["kvs"])) == (200, "1", 1)
         assert seen[0] == KEYS_PER_PIECE
+
+
+def test_a_key_that_is_changed_and_compacted_meanwhile_is_not_taken_for_absent() -> None:
+    machine = KvMachine()
+    execute(machine, PutRequest(b"k", b"old"))
+    absent = Compare(CompareResult.EQUAL, CompareTarget.VERSION, b"k", version=0)
+    steps = read_txn(machine.store, ResponseHeader(revision=machine.store.revision), TxnRequest((absent,)))
+    execute(machine, PutRequest(b"k", b"new"))
+    execute(machine, CompactionRequest(machine.store.revision))
+    with pytest.raises(Overtaken):
+        run_at_once(steps)

@@ -18,7 +18,14 @@ from kraft_trio.http.exchange import JSON
 from kraft_trio.kv import KvMachine, watches
 from kraft_trio.kv.gateway import change_waiters, watch_messages, watch_stream
 from kraft_trio.kv.gateway.read_turns import KEYS_PER_UNIT, UNITS_PER_TURN
-from kraft_trio.kv.requests import CompactionRequest, DeleteRangeRequest, PutRequest, WatchCreateRequest
+from kraft_trio.kv.requests import (
+    CompactionRequest,
+    DeleteRangeRequest,
+    PutRequest,
+    RequestOp,
+    TxnRequest,
+    WatchCreateRequest,
+)
 from kraft_trio.kv.responses import Event
 from kraft_trio.kv.store import Store
 from kraft_trio.kv.watches import Batch, EventReader
@@ -297,3 +304,20 @@ def test_a_piece_may_end_within_a_revision(monkeypatch: pytest.MonkeyPatch) -> N
     assert [event.kv.mod_revision for event in batch.events if event.kv] == [*range(2, 10), *[10] * 8]
     assert all(event.prev_kv for event in batch.events[8:])
     assert batch.next_revision == 11
+
+
+def test_a_compaction_within_a_revision_ends_the_watch() -> None:
+    """It drops what one transaction has put and deleted, so that the other changes move up."""
+    machine = KvMachine()
+    for number in range(3000):
+        execute(machine, PutRequest(b"k%05d" % number))
+    put = RequestOp(request_txn=TxnRequest((), (RequestOp(request_put=PutRequest(b"k00000")),)))
+    delete = RequestOp(request_txn=TxnRequest((), (RequestOp(request_delete_range=DeleteRangeRequest(b"k", b"l")),)))
+    execute(machine, TxnRequest((), (put, delete)))
+    revision = machine.store.revision
+    reader = EventReader(WatchCreateRequest(b"\0", b"\0"), revision)
+    assert reader.read(machine.store) is None
+    assert not reader.is_compacted(machine.store)
+    execute(machine, CompactionRequest(revision))
+    assert reader.is_compacted(machine.store)
+    assert not EventReader(WatchCreateRequest(b"\0", b"\0"), revision).is_compacted(machine.store)

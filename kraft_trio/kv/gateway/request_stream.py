@@ -21,6 +21,9 @@ MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024
 MAX_STREAMED_BYTES: Final = 256 * 1024
 """Of one message of a stream.  None has more than the keys of a range, and a client may take its time to end it."""
 
+MOST_PIECES: Final = 1024
+"""In which a message is kept.  A client may send it in pieces of a byte, and each takes fifty."""
+
 MESSAGES_PER_TURN: Final = 16
 """Of one stream; what a client has sent at once comes as if one after the other."""
 
@@ -54,7 +57,7 @@ async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, Non
             raise KvError(*REQUEST_TOO_LARGE)
         ended = ends.count(new)
         if ended or not part or len(pieces) == 1:
-            text = "".join(pieces)
+            text = _joined(pieces)
             if ended:
                 check_items(text)
             for number in range(1, ended + 1):
@@ -68,6 +71,12 @@ async def messages_of(cls: type[M], exchange: Exchange) -> AsyncGenerator[M, Non
             pieces, size = [text] if text else [], len(text)
         if not part:
             return
+        if len(pieces) == MOST_PIECES:
+            pieces = [_joined(pieces)]
+
+
+def _joined(pieces: list[str]) -> str:
+    return "".join(pieces)
 
 
 class ResponseStream(Generic[M]):
