@@ -124,7 +124,7 @@ class IdempotentProducer:
         After a cancelled call the batch may be in the log or not.
         """
         if trio.current_time() >= deadline:
-            raise NetworkError("append: not sent in time: the time was over before")
+            raise NetworkError("append: not sent: the deadline had passed already")
         attempt = _Attempt()
         try:
             if deadline == math.inf:

@@ -110,6 +110,7 @@ class TrioThread:
         self._calls: set[Call[Any]] = set()
         self.hosted: set[HostedBlock[Any]] = set()
         """The blocks of other threads that have not ended."""
+        self.is_ending = False
         self._lock = threading.Lock()
         self.is_in_child = False
         """Whether this is a copy in a forked child, where the thread does not exist."""
@@ -130,6 +131,7 @@ class TrioThread:
         self._thread.join()
 
     def _end(self) -> None:
+        self.is_ending = True
         for block in self.hosted:
             block.left.set()
         self._nursery.cancel_scope.cancel()
@@ -239,6 +241,8 @@ class HostedBlock(Generic[V]):
 
     async def _run(self) -> None:
         self._thread.hosted.add(self)
+        if self._thread.is_ending:
+            self.left.set()
         try:
             await self._run_hosted()
         finally:

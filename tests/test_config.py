@@ -14,7 +14,7 @@ import structlog.testing
 
 from kraft_trio.config import KEYS, NodeConfig, load_config, node_config, parse_config
 from kraft_trio.config.properties import VARIABLES_OF_COMMANDS, environment_variable, without_variables
-from kraft_trio.config.values import SUPER_USERS, NamedListener, StaticVoter, parse_endpoint
+from kraft_trio.config.values import STATUS_LISTENER, SUPER_USERS, NamedListener, StaticVoter, parse_endpoint
 from kraft_trio.errors import ConfigError
 from kraft_trio.protocol.types import NO_DIRECTORY_ID, Endpoint
 
@@ -520,14 +520,19 @@ def test_values_of_python_are_read_as_their_texts() -> None:
     assert config.listeners == (NamedListener("CONTROLLER", Endpoint("", 9093)),)
     assert config.security_protocol_of("CONTROLLER") == "SSL"
     assert SUPER_USERS.take(["User:a", "User:b"]) == SUPER_USERS.take(("User:a", "User:b")) == ("User:a", "User:b")
+    assert SUPER_USERS.take([]) == SUPER_USERS.take(()) == ()
+    assert STATUS_LISTENER.take([NamedListener("https", Endpoint("", 1))]) == (NamedListener("HTTPS", Endpoint("", 1)),)
     for wrong in (
+        {"http_listener": [NamedListener("X", Endpoint("", 1))]},
         {"security_protocol_map": [("CONTROLLER", "TLS")]},
         {"security_protocol_map": [("CONTROLLER",)]},
         {"security_protocol_map": [("CONTROLLER", 1)]},
         {"super_users": ("a",)},
         {"super_users": [1]},
     ):
-        with pytest.raises(ConfigError, match=r"^(listener\.security\.protocol\.map|super\.users)="):
+        with pytest.raises(
+            ConfigError, match=r"^(listener\.security\.protocol\.map|super\.users|kraft\.http\.listener)="
+        ):
             NodeConfig(**fields, listeners=listeners, **wrong)
 
 

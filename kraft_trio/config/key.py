@@ -104,13 +104,13 @@ class Text:
     def take(self, value: object) -> Any:
         if isinstance(value, os.PathLike) and isinstance(path := os.fspath(value), str):
             return self.read(path)
-        if (
-            self.type is tuple
-            and isinstance(value, list | tuple)
-            and value
-            and all(isinstance(item, str) for item in value)
-        ):
-            return self.read(self.write(value))
+        if self.type is tuple and isinstance(value, list):
+            value = tuple(value)
+        if isinstance(value, tuple) and value:
+            try:
+                return self.read(self.write(value))
+            except (TypeError, AttributeError):
+                raise ValueError("an item has another type") from None
         if not isinstance(value, self.type):
             raise ValueError
         return value
@@ -130,7 +130,7 @@ class ListOf:
     read: Callable[[str], Any]
     type: type = str
     check: Callable[[Any], Any] = lambda item: item
-    """Makes of a value of `type` what `read` would make of its text.  Raises ValueError."""
+    """Turns a value of `type` into what `read` makes of its text.  Raises ValueError."""
 
     def parse(self, text: str) -> tuple[Any, ...]:
         if not text.strip():

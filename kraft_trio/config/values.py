@@ -114,7 +114,10 @@ def _parse_advertised_http_listener(text: str) -> NamedListener:
 
 
 def _parse_status_listener(text: str) -> NamedListener:
-    listener = _parse_listener(text)
+    return _http_or_https(_parse_listener(text))
+
+
+def _http_or_https(listener: NamedListener) -> NamedListener:
     return listener if listener.name == HTTPS else _http(listener)
 
 
@@ -230,12 +233,23 @@ STATIC_VOTERS = ListOf("id@host:port, separated by commas", _parse_static_voter,
 BOOTSTRAP_SERVERS = ListOf("host:port, separated by commas", parse_peer, Endpoint)
 STATE_MACHINE = Text(f"{NO_STATE_MACHINE}, {LATEST_BY_KEY}, {KEY_VALUE}, or module:factory", _parse_state_machine)
 OFFSETS = ListOf("offsets separated by commas", _parse_offset, int)
-HTTP_LISTENER = ListOf("HTTP://host:port (an empty host for every interface)", _parse_http_listener, NamedListener)
+HTTP_LISTENER = ListOf(
+    "HTTP://host:port (an empty host for every interface)",
+    _parse_http_listener,
+    NamedListener,
+    lambda listener: _http(_checked_listener(listener)),
+)
 STATUS_LISTENER = ListOf(
-    "HTTP://host:port or HTTPS://host:port (an empty host for every interface)", _parse_status_listener, NamedListener
+    "HTTP://host:port or HTTPS://host:port (an empty host for every interface)",
+    _parse_status_listener,
+    NamedListener,
+    lambda listener: _http_or_https(_checked_listener(listener)),
 )
 ADVERTISED_HTTP_LISTENER = ListOf(
-    "HTTP://host:port, an address that other machines can connect to", _parse_advertised_http_listener, NamedListener
+    "HTTP://host:port, an address that other machines can connect to",
+    _parse_advertised_http_listener,
+    NamedListener,
+    lambda listener: _http(_checked_listener(listener)),
 )
 HOST_NAMES = ListOf("host names without ports, separated by commas", _parse_host_name)
 KAFKA_RECORDS = Text(", ".join(KAFKA_RECORDS_SETTINGS), _parse_kafka_records)

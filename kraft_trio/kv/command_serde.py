@@ -77,8 +77,8 @@ class CommandSerde:
             command: Command = _unpack(_CLASSES[code], parts)
         except KeyError:
             raise SerdeError(f"command {code!r}: unknown; is this version of the store too old?") from None
-        except RecursionError:
-            # It is deeper than any command may be, and whether it can be decoded all the same depends on the replica.
+        except (RecursionError, msgpack.StackError):
+            # It is nested deeper than any command may be.  Whether it can be decoded depends on the replica.
             return TooLarge(TOO_MANY_OPERATIONS)
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             # Some errors of msgpack have no text.

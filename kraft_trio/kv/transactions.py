@@ -87,7 +87,7 @@ def read_txn(store: Store, header: ResponseHeader, request: TxnRequest) -> Steps
     """
     response = yield from _run(View(store, header.revision, Budget()), request)
     if header.revision < store.compacted_revision:
-        # A key that has changed since looked as if it had not been there.
+        # A key that changed meanwhile may have looked absent.
         raise Overtaken
     return attrs.evolve(response, header=header)
 

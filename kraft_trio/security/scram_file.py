@@ -15,7 +15,7 @@ from typing import Final
 from kraft_trio.config.sasl_fields import SCRAM_MECHANISMS
 from kraft_trio.errors import ConfigError
 from kraft_trio.security.scram_credential import ScramCredential
-from kraft_trio.system.durability import sync_all
+from kraft_trio.system.durability import UNSUPPORTED, sync_all
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _BYTES: Final = ("salt", "stored_key", "server_key")
@@ -72,10 +72,13 @@ def add_to_scram_file(path: str, added: Iterable[ScramCredential]) -> None:
 
 
 def _sync_directory(path: str) -> None:
-    """Else a power failure may bring the old file, with a password that was changed, back."""
+    """Without this, a power failure may bring back the old file, and the old password."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         sync_all(descriptor)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
     finally:
         os.close(descriptor)
 

@@ -35,7 +35,7 @@ from kraft_trio.storage.batches.batch import (
 from kraft_trio.storage.batches.batch_header import patch_base_offset_and_epoch
 from kraft_trio.storage.batches.control_records import SnapshotFooter
 from kraft_trio.storage.checks.partition_check import check_partition
-from kraft_trio.storage.directory.directory import LockedDirectory, read_meta_properties
+from kraft_trio.storage.directory.directory import RESTORING, LockedDirectory, read_meta_properties
 from kraft_trio.storage.disk.partition_files import checkpoint_name
 from kraft_trio.storage.disk.real_disk import RealDisk
 from kraft_trio.storage.segments.producer_snapshot import encode_producer_snapshot
@@ -397,6 +397,20 @@ def test_an_interrupted_attempt_is_repeated(tmp_path: Path, properties: Callable
         assert check_partition(disk, "/node/__cluster_metadata-0").problems == []
     assert states == {False, True}
     assert calls > 100
+
+
+def test_records_are_nobodys_leftovers(tmp_path: Path, properties: Callable[..., str]) -> None:
+    """A restore writes none, so they are of a node that has run."""
+    file = written(tmp_path / "backup")
+    partition = tmp_path / "node" / "__cluster_metadata-0"
+    partition.mkdir(parents=True)
+    (tmp_path / "node" / RESTORING).touch()
+    log = partition / "00000000000000000000.log"
+    log.write_bytes(b"records")
+    assert restored(file, properties()) == 1
+    assert log.read_bytes() == b"records"
+    log.write_bytes(b"")
+    assert restored(file, properties()) == 0
 
 
 def test_a_full_disk_is_told_from_a_failed_one(tmp_path: Path, properties: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Final
 from uuid import UUID
 
@@ -38,7 +38,7 @@ from kraft_trio.storage.snapshots.snapshot_reader import ControlState, SnapshotS
 from kraft_trio.storage.snapshots.snapshot_writer import CHECKPOINT_MODE, first_records
 
 _NOT_COUNTED: Final = frozenset({"lost+found", LOCK, f"{RESTORING}.tmp"})
-"""Names that a new file system of its own contains."""
+"""Names that do not make a directory non-empty."""
 
 OnBytes = Callable[[int], None]
 
@@ -133,7 +133,9 @@ async def restore(disk: Disk, config: NodeConfig, plan: Restoration, *, on_bytes
         await quorum_state.write(state, plan.control_state.kraft_version, config.static_voter_set())
         properties = MetaProperties(plan.cluster_id, plan.key.id, plan.key.directory_id)
         disk.replace_now(join(directory, META_PROPERTIES), encode_meta_properties(properties))
-        disk.remove(restoring)
+        with suppress(OSError):  # The directory is complete, and the start removes it, too.
+            disk.remove(restoring)
+            disk.sync_directory(directory)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFullError(f"{directory}: not restored: {error}; free space there, then restore again") from error
@@ -153,15 +155,28 @@ def _check_directory(disk: Disk, config: NodeConfig) -> None:
         raise StorageError(f"{directory}: cannot be restored to: there is no directory {above}")
     names = set(disk.list_directory(directory)) - _NOT_COUNTED if disk.exists(directory) else set()
     partition = partition_path(directory, config.topic_name)
-    if META_PROPERTIES not in names and (
-        RESTORING in names or (disk.exists(partition) and not disk.list_directory(partition))
-    ):
+    if META_PROPERTIES not in names and _has_no_records(disk, partition, is_restore=RESTORING in names):
         names -= {os.path.basename(partition), RESTORING, f"{META_PROPERTIES}.tmp"}
     if names:
         found = META_PROPERTIES if META_PROPERTIES in names else min(names)
         raise StorageError(
             f"{directory}: holds {found}; expected an empty or missing directory: nothing is overwritten"
         )
+
+
+def _has_no_records(disk: Disk, partition: str, *, is_restore: bool) -> bool:
+    """Whether the topic's directory is empty, or has what a restore makes: a snapshot, and a log without records."""
+    if not disk.exists(partition):
+        return is_restore
+    names = disk.list_directory(partition)
+    if not is_restore:
+        return not names
+    for name in names:
+        if name.endswith(".log"):
+            with closing(disk.open_to_read(join(partition, name))) as file:
+                if file.size():
+                    return False
+    return True
 
 
 async def _write_snapshot(disk: Disk, path: str, plan: Restoration, on_bytes: OnBytes) -> None:

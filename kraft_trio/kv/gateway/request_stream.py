@@ -22,7 +22,7 @@ MAX_STREAMED_BYTES: Final = 256 * 1024
 """Of one message of a stream.  None has more than the keys of a range, and a client may take its time to end it."""
 
 MOST_PIECES: Final = 1024
-"""In which a message is kept.  A client may send it in pieces of a byte, and each takes fifty."""
+"""The most pieces in which a message is kept.  A client may send single bytes, and each piece takes fifty bytes."""
 
 MESSAGES_PER_TURN: Final = 16
 """Of one stream; what a client has sent at once comes as if one after the other."""

@@ -142,7 +142,9 @@ class KvService:
     async def _executed(self, cls: type[R], command: Command, request_id: UUID | None) -> R:
         result = await self.execute(command, request_id)
         if not isinstance(result, cls):
-            raise KvError(Code.INVALID_ARGUMENT, f"request id {request_id}: it is that of another kind of request")
+            raise KvError(
+                Code.INVALID_ARGUMENT, f"request id {request_id}: it was already used for another kind of request"
+            )
         answer: Any = result
         return cast(R, attrs.evolve(answer, header=self.header(answer.header.revision)))
 

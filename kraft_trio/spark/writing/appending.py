@@ -31,6 +31,7 @@ from kraft_trio.wire.error_codes import TRY_AGAIN, ErrorCode
 from kraft_trio.wire.network import Network
 
 RETRY_BACKOFF_MS: Final = 50
+_NOTHING: Final = -1
 
 _OTHER_HISTORY: Final = {
     ErrorCode.out_of_order_sequence_number: (
@@ -127,6 +128,8 @@ class PartitionAppender:
             row = await self._difference(batch, place)
             if row is None:
                 return Placed(place, is_repeated=True)
+            if place in lost and row == _NOTHING:
+                raise NetworkError(f"{self._write}: offset {place} was not read back: it is beyond the end of the log")
             if place in lost:
                 raise RepeatedWriteError(
                     f"{self._write}, row {row}: another attempt has written another row, at offset "
@@ -178,8 +181,9 @@ class PartitionAppender:
     async def _difference(self, batch: RowBatch, base_offset: int) -> int | None:
         """Read back what another attempt has appended.
 
-        Returns the first row that is not there; None if all are, or if the log was trimmed, because it knows the batch
-        by its sequence numbers.  Raises NetworkError if that was not read in time.
+        Returns the first row that is not there; _NOTHING if the log ends before; None if all are there, or if the log
+        was trimmed, because it knows the batch by its sequence numbers.  Raises NetworkError if that was not read in
+        time.
         """
         reader = RecordReader(
             self._leader_keeper(), base_offset, base_offset + len(batch.records), DEFAULT_MAX_DECOMPRESSED_BYTES
@@ -189,7 +193,7 @@ class PartitionAppender:
             with trio.move_on_after(self._address.timeout_ms / 1000) as time_limit:
                 stored = [record async for record in reader]
         except OffsetOutOfRangeError as error:
-            return None if error.is_trimmed else batch.first_row
+            return None if error.is_trimmed else _NOTHING
         finally:
             await reader.aclose()
         if time_limit.cancelled_caught:

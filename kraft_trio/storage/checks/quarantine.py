@@ -32,7 +32,7 @@ def note_damage(disk: Disk, directory: str, reason: str) -> None:
 def refuse_damaged(disk: Disk, directory: str, *, forgets_mended: bool = True) -> None:
     """Raise CorruptLogError if a read found damage that is still there.
 
-    If the log is whole, the file is removed, unless it is to stay.  Reads the whole log, and blocks, only if the file
+    If the log is whole, the file is removed if `forgets_mended`.  Reads the whole log, and blocks, only if the file
     exists.  Raises StorageFailure if the disk fails.
     """
     path = join(directory, DAMAGED)

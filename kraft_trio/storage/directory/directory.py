@@ -85,10 +85,8 @@ def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None)
     try:
         data = disk.read_bytes(path)
     except FileNotFoundError:
-        if disk.exists(join(directory, RESTORING)):
-            raise StorageError(
-                f"{path}: missing, next to {RESTORING}: a restore was interrupted; restore the snapshot again"
-            ) from None
+        if node_id is not None and disk.exists(join(directory, RESTORING)):
+            raise _interrupted_restore(path) from None
         state = None if node_id is None else quorum_state_in(disk, directory)
         if node_id is None or state is None:
             return None
@@ -104,6 +102,10 @@ def read_meta_properties(disk: Disk, directory: str, node_id: int | None = None)
         if node_id is None or isinstance(error, NewerVersionError):
             raise
         raise StorageError(f"{error}; {_how_to_restore(disk, directory, node_id)}") from error
+
+
+def _interrupted_restore(path: str) -> StorageError:
+    return StorageError(f"{path}: missing, next to {RESTORING}: a restore was interrupted; restore the snapshot again")
 
 
 def _how_to_restore(disk: Disk, directory: str, node_id: int) -> str:
@@ -162,6 +164,8 @@ def format_directory(
             raise StorageError(
                 f"{directory}: already formatted for node {formatted.node_id} of cluster {formatted.cluster_id}"
             )
+        if disk.exists(join(directory, RESTORING)):
+            raise _interrupted_restore(join(directory, META_PROPERTIES))
         # Also for a node that is to join: it says which topic the directory is for.
         partition = partition_path(directory, topic_name)
         disk.make_directory(partition)
@@ -203,9 +207,8 @@ class LockedDirectory:
             raise UnavailableDirectoryError(f"{directory}: cannot be used: {error.strerror or error}") from error
         try:
             properties = _own_properties(disk, directory, node_id, random_source)
-            if random_source is not None and disk.exists(join(directory, RESTORING)):
-                # The restore was complete.  From now on, nothing may take what is here for its leftovers.
-                disk.remove(join(directory, RESTORING))
+            if random_source is not None:
+                _end_restore(disk, directory)
         except BaseException:
             lock.release()
             raise
@@ -224,6 +227,17 @@ class LockedDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._lock.release()
+
+
+def _end_restore(disk: Disk, directory: str) -> None:
+    """A restore was complete.  From now on, nothing may take what is here for its leftovers."""
+    path = join(directory, RESTORING)
+    try:
+        if disk.exists(path):
+            disk.remove(path)
+            disk.sync_directory(directory)
+    except OSError as error:
+        raise UnavailableDirectoryError(f"{path}: cannot be removed: {error.strerror or error}") from error
 
 
 def _own_properties(disk: Disk, directory: str, node_id: int, random_source: random.Random | None) -> MetaProperties:
