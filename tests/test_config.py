@@ -543,3 +543,5 @@ def test_security_of_a_listener_with_dots_in_its_name_is_refused() -> None:
         name = f"listener.name.my.client.{key}"
         with pytest.raises(ConfigError, match=f"^{name}: kraft does not support this security key"):
             parse_config({**MINIMAL, "listeners": listeners, name: "required"})
+    parsed = parse_config({**MINIMAL, "listener.name.ssl.num.network.threads": "3"})
+    assert any("listener.name.ssl.num.network.threads" in warning for warning in parsed.warnings)

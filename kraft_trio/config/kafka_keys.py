@@ -129,6 +129,8 @@ HARMLESS_SECURITY = frozenset({("security.inter.broker.protocol", "PLAINTEXT")})
 
 def is_security_key(name: str) -> bool:
     """Whether Kafka's key asks for authentication, authorization or encryption, on all listeners or on one."""
-    if name.startswith(_OF_A_LISTENER):  # The listener's name may have dots, with which no key of ours is found.
-        return any(f".{prefix}" in name for prefix in _SECURITY_PREFIXES) or name.endswith(tuple(_SECURITY_NAMES))
+    if name.startswith(_OF_A_LISTENER):
+        # The listener's name has one part or more.  It may be `ssl`, too.
+        rest = name.removeprefix(_OF_A_LISTENER).partition(".")[2]
+        return any(f".{prefix}" in f".{rest}" for prefix in _SECURITY_PREFIXES) or rest.endswith(tuple(_SECURITY_NAMES))
     return name in _SECURITY_NAMES or name.startswith(_SECURITY_PREFIXES) or ".sasl." in name

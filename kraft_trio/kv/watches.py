@@ -45,6 +45,8 @@ class EventReader:
         self._revision = revision
         self._seen = 0
         """Changes of that revision that were looked at."""
+        self._compacted = 0
+        """Up to where the store was compacted when the first of them was looked at."""
         self._parts: list[tuple[Event, ...]] = []
         self._events: list[Event] = []
         """Those of the part that is not yet full."""
@@ -57,7 +59,7 @@ class EventReader:
 
         Of the revision of a compaction it forgets those whose keys were deleted in it, so the others move up.
         """
-        within = store.compacted_revision == self._revision and self._seen > 0
+        within = self._seen > 0 and self._compacted < store.compacted_revision == self._revision
         return self._revision < store.compacted_revision or within
 
     def cost(self, store: Store) -> int:
@@ -67,12 +69,15 @@ class EventReader:
     def read(self, store: Store) -> Batch | None:
         """Look at the next piece, which must not be compacted.  Returns the batch if it is whole."""
         looked_at = 0
+        if not self._seen:
+            self._compacted = store.compacted_revision
         for kv in islice(store.changes(self._revision, self._seen), CHANGES_AT_ONCE):
             looked_at += 1
             if kv.mod_revision > self._revision:
                 if self._parts:
                     return self._batch(kv.mod_revision)
                 self._revision, self._seen, self._whole = kv.mod_revision, 0, len(self._events)
+                self._compacted = store.compacted_revision
             self._seen += 1
             if kv.key in self._interval and not _is_filtered(kv, self._watch):
                 event = _event(store, kv, self._watch.prev_kv)

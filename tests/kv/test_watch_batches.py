@@ -320,4 +320,6 @@ def test_a_compaction_within_a_revision_ends_the_watch() -> None:
     assert not reader.is_compacted(machine.store)
     execute(machine, CompactionRequest(revision))
     assert reader.is_compacted(machine.store)
-    assert not EventReader(WatchCreateRequest(b"\0", b"\0"), revision).is_compacted(machine.store)
+    later = EventReader(WatchCreateRequest(b"\0", b"\0"), revision)
+    assert later.read(machine.store) is None
+    assert not later.is_compacted(machine.store), "it began after the compaction"
