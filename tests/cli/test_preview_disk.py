@@ -33,7 +33,7 @@ async def test_an_open_file_is_changed_for_who_has_it_open(below: SimulatedDisk)
     with file.view() as view:
         assert bytes(view) == b"123-xy"
     file.truncate(2)
-    file.forget_cached(0)
+    file.forget_cached()
     file.sync_now()
     await file.sync()
     await file.sync_aside()

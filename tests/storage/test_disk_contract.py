@@ -213,7 +213,7 @@ def test_forgetting_what_is_cached_loses_nothing_that_was_synced(place: Place) -
     file = place.disk.open(f"{place.root}/a", create=True)
     file.append(b"1" * 10_000)
     file.sync_now()
-    file.forget_cached(5000)
+    file.forget_cached()
     assert file.read_at(0, 20_000) == b"1" * 10_000
     file.close()
 

@@ -134,7 +134,7 @@ def test_a_failed_sync_loses_its_changes_even_if_later_ones_pass() -> None:
     file.append(b"def")
     file.sync_now()
     assert file.read_at(0, 10) == b"abcdef"
-    file.forget_cached(0)
+    file.forget_cached()
     assert file.read_at(0, 10) == b"\0\0\0def"
     disk.crash("all")
     assert disk.read_bytes("/d/a") == b"\0\0\0def"
@@ -147,7 +147,7 @@ def test_a_write_during_a_failing_sync_keeps_its_whole_sector() -> None:
     began_at = inode.changes_made
     inode.write(SECTOR_BYTES + 6, b"but for this")
     inode.settle(began_at, lost=True)
-    inode.forget_cached(0)
+    inode.forget_cached()
     assert inode.content == bytes(SECTOR_BYTES) + b"lost, but for this"
     inode.settle(inode.changes_made)
     assert inode.durable == bytes(SECTOR_BYTES) + b"lost, but for this"
@@ -160,7 +160,7 @@ def test_what_is_cut_while_a_sync_fails_stays_cut() -> None:
     inode.truncate(4)
     inode.write(4, b" no more")
     inode.settle(began_at, lost=True)
-    inode.forget_cached(0)
+    inode.forget_cached()
     assert inode.content == b"lost no more"
 
 
@@ -176,7 +176,7 @@ def test_bytes_lost_by_a_failed_sync_read_as_zeros_until_cut() -> None:
     file = disk.open("/d/a")
     assert file.read_at(0, 10) == b"keptlost"
     file.sync_now()
-    file.forget_cached(4)
+    file.forget_cached()
     assert (file.size(), file.read_at(0, 10)) == (8, b"kept\0\0\0\0")
     assert disk.durable_bytes("/d/a") == b"kept"
     file.truncate(4)

@@ -18,7 +18,7 @@ def test_no_large_folio_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     disk = RealDisk()
     file = disk.open(str(tmp_path / "file"), create=True)
     file.append(bytes(10_000))
-    file.forget_cached(5000)
+    file.forget_cached()
     assert advised == [(0, 0, os.POSIX_FADV_DONTNEED)]
     file.close()
     disk.close()

@@ -81,9 +81,9 @@ class PreviewFile:
     def last_sync_ns(self) -> int:
         return 0
 
-    def forget_cached(self, position: int) -> None:
+    def forget_cached(self) -> None:
         if self._below is not None:
-            self._below.forget_cached(position)
+            self._below.forget_cached()
 
     def close(self) -> None:
         if self._below is not None:

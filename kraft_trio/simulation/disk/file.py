@@ -143,9 +143,9 @@ class SimulatedFile:
     def last_sync_ns(self) -> int:
         return 0
 
-    def forget_cached(self, position: int) -> None:
+    def forget_cached(self) -> None:
         self._call("forget_cached")
-        self._inode.forget_cached(position)
+        self._inode.forget_cached()
 
     def close(self) -> None:
         self._closed = True

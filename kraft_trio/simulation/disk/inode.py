@@ -86,8 +86,8 @@ class Inode:
         for change in settled:
             _apply(self.durable, change)
 
-    def forget_cached(self, position: int) -> None:
-        """From `position` on, let readers see what is durable, with the unsynced changes applied.
+    def forget_cached(self) -> None:
+        """Let readers see what is durable, with the unsynced changes applied.
 
         The size stays, and bytes that a failed fsync lost read as zeros.
         """
@@ -95,7 +95,7 @@ class Inode:
         from_device = self.durable[:]
         for change in self._unsynced:
             _apply(from_device, change)
-        self.content[position:] = from_device[position:size].ljust(max(0, size - position), b"\0")
+        self.content[:] = from_device[:size].ljust(size, b"\0")
 
     def crash(self, lose: Loss, source: random.Random) -> None:
         """Lose unsynced changes.  Readers then see what is durable."""

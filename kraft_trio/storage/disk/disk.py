@@ -98,8 +98,8 @@ class DiskFile(Protocol):
         """
         ...
 
-    def forget_cached(self, position: int) -> None:
-        """Let reads from `position` on come from the device.
+    def forget_cached(self) -> None:
+        """Let reads come from the device.
 
         After a failed fsync, the page cache may call bytes clean that never reached the device.  A later process would
         read them, and a later fsync would claim them durable.  Call this after a successful `sync_now`.

@@ -173,7 +173,7 @@ class RealFile:
     def last_sync_ns(self) -> int:
         return self._syncs.last_ns
 
-    def forget_cached(self, _position: int) -> None:
+    def forget_cached(self) -> None:
         self._check_open()
         forget_cached(self._descriptor)
 

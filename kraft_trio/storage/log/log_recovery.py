@@ -298,8 +298,8 @@ def _scan_segment(segment: Segment, scan: LogScan, known_good_offset: int) -> Sc
     with segment.file.view() as view:
         end = scan_segment(segment, view, scan, 0, known_good_offset)
     if end.damage is None and end.position < segment.size:
-        # From here on, read from the device: see `DiskFile.forget_cached`.
-        segment.file.forget_cached(end.position)
+        # Read the rest from the device: see `DiskFile.forget_cached`.
+        segment.file.forget_cached()
         with segment.file.view() as view:
             end = scan_segment(segment, view, scan, end.position, None)
     return end
