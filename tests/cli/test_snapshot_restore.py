@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from kraft_trio.cli import run
-from kraft_trio.cli.directory.restoration import plan_restoration, restore
-from kraft_trio.config import parse_config
+from kraft_trio.cli.directory.restoration import Restoration, plan_restoration, restore
+from kraft_trio.config import NodeConfig, parse_config
 from kraft_trio.errors import KraftError, StorageError, StorageFailure
 from kraft_trio.protocol.epoch_limits import MAX_EPOCH
 from kraft_trio.protocol.producers import ProducerStates
@@ -315,6 +315,22 @@ def test_a_name_of_its_own_and_where_it_ends(tmp_path: Path, properties: Callabl
     assert check_partition(RealDisk(), str(tmp_path / "node" / "__cluster_metadata-0")).log_end == END
 
 
+def planned(disk: SimulatedDisk, config: NodeConfig, directory: str = "/backup") -> Restoration:
+    return plan_restoration(
+        disk,
+        config,
+        f"{directory}/{checkpoint_name(END)}",
+        END,
+        cluster_id=NEW_CLUSTER,
+        directory_id=directory_id_from_text(OLD_CLUSTER),
+        on_bytes=lambda _size: None,
+    )
+
+
+async def carried_out(disk: SimulatedDisk, config: NodeConfig, plan: Restoration) -> None:
+    await restore(disk, config, plan, on_bytes=lambda _size: None, now_ms=0)
+
+
 def test_a_disk_that_fails_leaves_what_is_not_formatted(tmp_path: Path, properties: Callable[..., str]) -> None:
     config, disk = parse_config_of(properties()), SimulatedDisk()
     data = written(tmp_path).read_bytes()
@@ -324,21 +340,10 @@ def test_a_disk_that_fails_leaves_what_is_not_formatted(tmp_path: Path, properti
         disk.make_directory(f"/{operation}")
         there = parse_config_of(properties(**{"metadata.log.dir": f"/{operation}/node"}))
 
-        async def attempt(there: Any = there, operation: str = operation) -> None:
-            plan = plan_restoration(
-                disk,
-                there,
-                f"/backup/{checkpoint_name(END)}",
-                END,
-                cluster_id=NEW_CLUSTER,
-                directory_id=directory_id_from_text(OLD_CLUSTER),
-                on_bytes=lambda _size: None,
-            )
-            disk.fail(operation)
-            await restore(disk, there, plan, on_bytes=lambda _size: None, now_ms=0)
-
+        plan = planned(disk, there)
+        disk.fail(operation)
         with pytest.raises((StorageFailure, StorageError)):
-            trio.run(attempt)
+            trio.run(carried_out, disk, there, plan)
         disk.clear_faults()
         assert not disk.exists(f"/{operation}/node/meta.properties")
     assert config.node_id == 4
@@ -350,17 +355,8 @@ def test_an_interrupted_attempt_is_repeated(tmp_path: Path, properties: Callable
     data = written(tmp_path, records=RECORDS[:5]).read_bytes()
     calls = 0
 
-    async def attempt(disk: SimulatedDisk) -> None:
-        plan = plan_restoration(
-            disk,
-            config,
-            f"/backup/{checkpoint_name(END)}",
-            END,
-            cluster_id=NEW_CLUSTER,
-            directory_id=directory_id_from_text(OLD_CLUSTER),
-            on_bytes=lambda _size: None,
-        )
-        await restore(disk, config, plan, on_bytes=lambda _size: None, now_ms=0)
+    def attempt(disk: SimulatedDisk) -> None:
+        trio.run(carried_out, disk, config, planned(disk, config))
 
     def is_dead_from(disk: SimulatedDisk, number: int) -> None:
         left = itertools.count(number, -1)
@@ -380,7 +376,7 @@ def test_an_interrupted_attempt_is_repeated(tmp_path: Path, properties: Callable
         disk.replace_now(f"/backup/{checkpoint_name(END)}", data)
         is_dead_from(disk, number)
         try:
-            trio.run(attempt, disk)
+            attempt(disk)
             break
         except (KraftError, OSError):
             disk.hook = None
@@ -391,7 +387,7 @@ def test_an_interrupted_attempt_is_repeated(tmp_path: Path, properties: Callable
             if disk.exists("/node/restoring"):
                 with pytest.raises(StorageError, match="a restore was interrupted; restore the snapshot again"):
                     read_meta_properties(disk, "/node", 4)
-            trio.run(attempt, disk)
+            attempt(disk)
         with LockedDirectory.open(disk, "/node", 4, random.Random(1)):
             assert not disk.exists("/node/restoring"), "what is here now is nobody's leftover"
         assert check_partition(disk, "/node/__cluster_metadata-0").problems == []
@@ -416,28 +412,19 @@ def test_records_are_nobodys_leftovers(tmp_path: Path, properties: Callable[...,
 def test_a_full_disk_is_told_from_a_failed_one(tmp_path: Path, properties: Callable[..., str]) -> None:
     config, disk = parse_config_of(properties(metadata_log_dir="/mount/node")), SimulatedDisk()
     disk.make_directory("/mount")
-    file = f"/mount/{checkpoint_name(END)}"
-    disk.replace_now(file, written(tmp_path).read_bytes())
+    disk.replace_now(f"/mount/{checkpoint_name(END)}", written(tmp_path).read_bytes())
 
-    async def attempt(operation: str, code: int) -> str:
-        plan = plan_restoration(
-            disk,
-            config,
-            file,
-            END,
-            cluster_id=NEW_CLUSTER,
-            directory_id=directory_id_from_text(OLD_CLUSTER),
-            on_bytes=lambda _size: None,
-        )
+    def attempt(operation: str, code: int) -> str:
+        plan = planned(disk, config, "/mount")
         disk.fail(operation, name=".part", code=code)
         with pytest.raises(StorageFailure) as caught:
-            await restore(disk, config, plan, on_bytes=lambda _size: None, now_ms=0)
+            trio.run(carried_out, disk, config, plan)
         return f"{caught.value.exit_code}: {caught.value}"
 
-    full = trio.run(attempt, "append", errno.ENOSPC)
+    full = attempt("append", errno.ENOSPC)
     assert full.startswith("4: /mount/node: not restored: ")
     assert full.endswith("; free space there, then restore again")
-    assert trio.run(attempt, "append", errno.EIO).startswith("3: /mount/node: not restored: ")
+    assert attempt("append", errno.EIO).startswith("3: /mount/node: not restored: ")
 
 
 def test_an_attempt_may_follow_one_that_could_not_write(tmp_path: Path, properties: Callable[..., str]) -> None:
