@@ -69,7 +69,8 @@ class NameResolver:
         if len(host) > MAX_NAME_CHARACTERS:
             raise ValueError(f"{len(host)} characters, at most {MAX_NAME_CHARACTERS} are allowed")
         if "\0" in host:
-            raise ValueError("it has a NUL character")  # At which the resolver stops reading, and nothing else does.
+            # The resolver would look up what comes before it.
+            raise ValueError("it has a NUL character")
         with suppress(socket.gaierror):
             # An address needs no resolver.
             return _addresses_in(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))

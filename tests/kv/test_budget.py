@@ -156,7 +156,7 @@ def test_a_put_whose_answer_is_too_large_changes_nothing() -> None:
 
 
 def test_a_transaction_too_deep_to_be_decoded_is_refused() -> None:
-    """As one is that can be decoded, so that all replicas do the same with it, whatever their versions of Python."""
+    """How deep one can be decoded depends on the version of Python, and all replicas must refuse the same."""
     around: bytes = msgpack.packb([None, None, None, [[], [0]]])[:-1]
     machine = KvMachine()
     reasons = set()

@@ -181,9 +181,9 @@ class PartitionAppender:
     async def _difference(self, batch: RowBatch, base_offset: int) -> int | None:
         """Read back what another attempt has appended.
 
-        Returns the first row that is not there; _NOTHING if the log ends before; None if all are there, or if the log
-        was trimmed, because it knows the batch by its sequence numbers.  Raises NetworkError if that was not read in
-        time.
+        Returns the first row that is not there, and _NOTHING if the log ends before them.  Returns None if all
+        rows are there, or were trimmed: the leader has checked their sequence numbers.  Raises NetworkError if they
+        were not read in time.
         """
         reader = RecordReader(
             self._leader_keeper(), base_offset, base_offset + len(batch.records), DEFAULT_MAX_DECOMPRESSED_BYTES
